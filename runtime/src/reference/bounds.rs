@@ -179,6 +179,8 @@ mod tests {
         let rows: Vec<usize> = (0..M).collect();
         let (c, want) = product::<f16, f16>("bm = 64, bn = 64, bk = 64", in_f32);
         assert_eq!(want.beyond(&c, &rows), 0);
+        assert!(want.verify(&c, None).unwrap() < want.tolerance);
+        assert!(want.verify(&c, Some(&[0.0])).is_err(), "there is no second result");
         let (c, want) = product::<f16, f32>("bm = 64, bn = 64, bk = 64, out = f32", in_f32);
         assert_eq!(want.beyond(&c, &rows), 0);
         let (c, want) = product::<bf16, bf16>("bm = 64, bn = 64, bk = 64, dtype = bf16", in_f32);
@@ -201,6 +203,8 @@ mod tests {
         c.data_mut()[8 * ld + at] = value;
         assert!(Comparison::of_rows(&c, &rows, &want.c).unwrap().passes(want.tolerance));
         assert_eq!(want.beyond(&c, &rows), 1);
+        let error = want.verify(&c, None).unwrap_err().to_string();
+        assert!(error.contains(&format!("row 8, column {at} is ")), "{error}");
     }
 
     /// Sums in which nearly everything cancels are small, and as far off as others.

@@ -15,6 +15,7 @@ mod operations;
 mod sddmm;
 mod sddmm_epilogue;
 mod tolerance;
+mod verify;
 
 use rayon::prelude::*;
 use thiserror::Error;
@@ -27,6 +28,7 @@ pub use sddmm::{sddmm, sddmm_blocks};
 pub use sddmm_epilogue::{complete_rows, expected_blocks, fuse_blocks};
 pub(crate) use tolerance::{f32_sums, half_ulp};
 pub use tolerance::{tolerance, tolerance_of};
+pub use verify::WrongResult;
 
 use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};
 

@@ -119,8 +119,7 @@ impl Case {
         longest: usize,
     ) -> Result<Fused, Failure> {
         let rows: Vec<usize> = (0..self.m).collect();
-        let sums = reference::product_rows(&self.spec, a, b, scales, &inputs.sources(&rows))?;
-        Ok(reference::fuse(&self.spec, sums, &rows, self.n, longest, inputs)?)
+        Ok(reference::expected(&self.spec, a, b, &inputs.clone().scales(scales.clone()), &rows, longest)?)
     }
 
     /// Random inputs of the epilogue. A full operand of the name `c` is C itself.

@@ -8,7 +8,8 @@ use bsr_runtime::gpu::{
     Device, DeviceBsr, DeviceBuffer, DeviceDense, DevicePattern, Graph, IndexWidth, PatternShape, Plain, Stream,
     StreamRef,
 };
-use bsr_runtime::{Bsr, Dense, Element, KernelError, Launcher, Layout, Pattern, Scales, Structure, reference};
+use bsr_runtime::schedule::BlockIndex;
+use bsr_runtime::{Bsr, Dense, Element, Inputs, KernelError, Launcher, Layout, Pattern, Structure, reference};
 use half::f16;
 
 use crate::device;
@@ -61,10 +62,10 @@ impl Product {
 
     /// Compares C with the product of the blocks of `a`.
     fn judge(&self, a: &Bsr<f16>, context: &str) {
-        let want = reference::product(self.launcher.plan().spec(), a, &self.dense.0, &Scales::NONE).unwrap();
-        let got = self.c.download().unwrap();
-        let error = reference::relative_error(&got.to_f64(), &want);
-        assert!(error < 2e-3, "{context}: relative error {error}");
+        let (plan, got) = (self.launcher.plan(), self.c.download().unwrap());
+        let (rows, longest) = ((0..got.rows()).collect::<Vec<_>>(), BlockIndex::new(plan, a.structure()).longest_sum());
+        let want = reference::expected(plan.spec(), a, &self.dense.0, &Inputs::new(), &rows, longest).unwrap();
+        want.verify(&got, None).unwrap_or_else(|wrong| panic!("{context}: {wrong}"));
     }
 }
 
@@ -302,9 +303,10 @@ fn sddmm_masks<C: Element + Plain>(device: &Device, stream: &Stream, spec: &str)
         stream.synchronize().unwrap();
         let got = c.download().unwrap();
         assert_eq!(*got.structure(), structure, "{spec}, mask {step}");
-        let want = reference::sddmm(&a, &b, &structure).unwrap();
-        let got: Vec<f64> = got.values().iter().map(|value| value.to_f64()).collect();
-        let error = if want.is_empty() { 0.0 } else { reference::relative_error(&got, &want) };
-        assert!(error < 2e-3, "{spec}, mask {step}: relative error {error}");
+        if got.nnzb() > 0 {
+            let blocks: Vec<usize> = (0..got.nnzb()).collect();
+            let want = reference::expected_blocks(plan.spec(), &a, &b, &structure, &blocks, &Inputs::new()).unwrap();
+            want.verify_blocks(got.values(), None).unwrap_or_else(|wrong| panic!("{spec}, mask {step}: {wrong}"));
+        }
     }
 }

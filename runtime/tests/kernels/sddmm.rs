@@ -5,7 +5,7 @@ use std::fmt;
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::epilogue::Input;
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceVector, Stream, UploadedInputs};
-use bsr_runtime::reference::{self, Comparison, Fused};
+use bsr_runtime::reference::{self, Fused};
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Schedule, Simulated};
 use bsr_runtime::{Dense, Element, Inputs, Launcher, Pattern, Structure};
 
@@ -72,13 +72,9 @@ impl SddmmCase {
         let structure = self.structure()?;
         let a = Dense::<A>::normal(self.m, self.k, self.spec.a_layout, self.seed() + 1);
         let b = Dense::<B>::normal(self.k, self.n, self.spec.b_layout, self.seed() + 2);
-        let sums = match self.spec.transpose.is_on() {
-            true => reference::sddmm(b.view().transposed(), a.view().transposed(), &structure)?,
-            false => reference::sddmm(&a, &b, &structure)?,
-        };
         let inputs = self.inputs(&structure);
         let blocks: Vec<usize> = (0..structure.nnzb()).collect();
-        let want = reference::fuse_blocks(&self.spec, sums, &structure, &blocks, self.k, &inputs)?;
+        let want = reference::expected_blocks(&self.spec, &a, &b, &structure, &blocks, &inputs)?;
         Ok(Drawn { structure, a, b, inputs, want })
     }
 
@@ -105,22 +101,6 @@ impl fmt::Display for SddmmCase {
     }
 }
 
-/// An error unless these are the values, to the accuracy of their type, beyond the edge of the matrix too, and the
-/// second result is what their rows collect.
-fn judge<C: Number>(got: &[C], second: Option<&[f32]>, want: &Fused) -> Result<Judged, Failure> {
-    Judged::new(&want.compare_rows(second)?, want.rows_tolerance())?;
-    judge_values(got, &want.c, want.tolerance)
-}
-
-/// An error unless these are the values, to the accuracy of their type.
-pub(crate) fn judge_values<C: Number>(got: &[C], want: &[f64], tolerance: f64) -> Result<Judged, Failure> {
-    let got: Vec<f64> = got.iter().map(|value| value.to_f64()).collect();
-    let least = if C::saturates() { C::from_f64(f64::NEG_INFINITY).to_f64() } else { f64::NEG_INFINITY };
-    let most = if C::saturates() { C::LARGEST } else { f64::INFINITY };
-    let want: Vec<f64> = want.iter().map(|value| value.clamp(least, most)).collect();
-    Judged::new(&Comparison::new(&got, &want, want.len())?, tolerance)
-}
-
 /// One row on the simulator, its work shared by so many CTAs.
 pub(crate) struct Simulate<'r> {
     pub(crate) case: &'r SddmmCase,
@@ -143,7 +123,7 @@ impl Typed for Simulate<'_> {
         if let Some(first) = report.findings.first() {
             return Err(format!("{} findings, the first: {first}", report.findings.len()).into());
         }
-        judge(&results.c, results.rows.as_deref(), &want)
+        Judged::of_blocks(&results.c, results.rows.as_deref(), &want)
     }
 }
 
@@ -182,7 +162,7 @@ impl Typed for Check<'_> {
             launcher.launch(stream.handle(), inputs, (&mut c, second.as_mut()))?;
             stream.synchronize()?;
             let rows = second.as_ref().map(DeviceVector::download).transpose()?;
-            judged = judge(&c.values().to_vec()?, rows.as_deref(), &want);
+            judged = Judged::of_blocks(&c.values().to_vec()?, rows.as_deref(), &want);
             if judged.is_err() {
                 break;
             }

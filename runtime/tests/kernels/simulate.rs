@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use bsr_codegen::{KernelSpec, TileScheduler};
 use bsr_runtime::kernel::arguments::ByKind;
-use bsr_runtime::reference::Comparison;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
 use bsr_runtime::{Dense, Layout, Results};
 use rayon::prelude::*;
@@ -88,8 +87,7 @@ impl Typed for Simulate<'_> {
         if plan.tile_scheduler() == TileScheduler::Static && report.cost.steps == 0 {
             return Err("nothing was simulated".into());
         }
-        Judged::new(&want.compare_rows(rows.as_deref())?, want.rows_tolerance())?;
-        Judged::new(&Comparison::of_dense(&c, &want.c)?, want.tolerance)
+        Judged::of(&c, rows.as_deref(), &want)
     }
 }
 

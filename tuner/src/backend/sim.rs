@@ -8,8 +8,10 @@ use std::collections::HashMap;
 
 use bsr_codegen::{KernelSpec, Op, Plan, Scale};
 use bsr_runtime::kernel::arguments::ByKind;
+use bsr_runtime::reference::{self, WrongResult};
+use bsr_runtime::schedule::BlockIndex;
 use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Simulated};
-use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales, Structure, reference};
+use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales};
 
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
 use super::types::{Typed, with_types};
@@ -188,14 +190,16 @@ impl Typed for Run<'_> {
             let structure = structure(self.workload)?;
             let a = Dense::<S>::normal(*m, *k, spec.a_layout, seed.wrapping_add(1));
             let b = Dense::<D>::normal(*k, *n, spec.b_layout, *seed);
-            let (results, report) = kernel.multiply::<C, _>((&a, &b, &structure), &options).map_err(refused)?;
-            let (a, b) = (a.view(), b.view());
-            let want = match spec.transpose.is_on() {
-                true => reference::sddmm(b.transposed(), a.transposed(), &structure),
-                false => reference::sddmm(a, b, &structure),
+            let inputs = match spec.epilogue {
+                Some(epilogue) => Inputs::random_blocks(epilogue.program(), &structure, *seed),
+                None => Inputs::default(),
             };
-            let values: Vec<f64> = results.c.into_iter().map(Element::to_f64).collect();
-            return judge(&report, &values, &want.map_err(refused)?, reference::tolerance_of(spec, *k));
+            let multiplied = kernel.multiply::<C, _>((&a, &b, &structure, &inputs), &options);
+            let (results, report) = multiplied.map_err(refused)?;
+            check_findings(&report)?;
+            let blocks: Vec<usize> = (0..structure.nnzb()).collect();
+            let want = reference::expected_blocks(spec, &a, &b, &structure, &blocks, &inputs).map_err(refused)?;
+            return want.verify_blocks(&results.c, results.rows.as_deref()).map_err(wrong);
         }
         let a = self.sparse::<S>()?;
         let (rows, cols) = if spec.op == Op::Dds { (*m, *k) } else { (*k, *n) };
@@ -212,19 +216,14 @@ impl Typed for Run<'_> {
             Some(epilogue) => Inputs::random(epilogue.program(), (*m, *n), spec.c_layout, *seed),
             None => Inputs::default(),
         };
-        let inputs = inputs.scales(scales.clone());
+        let inputs = inputs.scales(scales);
         let fused = kernel.multiply::<C, _>(ByKind(&a, &b, &inputs), &options).map_err(refused)?;
         let (Results { c, rows: second }, report) = fused;
+        check_findings(&report)?;
         let rows: Vec<usize> = (0..*m).collect();
-        let sums = reference::product_rows(spec, &a, &b, &scales, &rows).map_err(refused)?;
-        let longest = longest_sum(spec, a.structure());
-        let want = reference::fuse(spec, sums, &rows, *n, longest, &inputs).map_err(refused)?;
-        let error = judge(&report, &c.to_f64(), &want.c, want.tolerance)?;
-        let comparison = want.compare_rows(second.as_deref()).map_err(refused)?;
-        if !comparison.passes(want.rows_tolerance()) {
-            return Err(Trouble::with(Verdict::Wrong, 0, format!("the second result: {comparison}")));
-        }
-        Ok(error)
+        let longest = BlockIndex::new(self.plan, a.structure()).longest_sum();
+        let want = reference::expected(spec, &a, &b, &inputs, &rows, longest).map_err(refused)?;
+        want.verify(&c, second.as_deref()).map_err(wrong)
     }
 }
 
@@ -253,15 +252,9 @@ impl Run<'_> {
     }
 }
 
-/// Holds a result against the reference, and looks at what the simulator found.
-fn judge(report: &Report, got: &[f64], want: &[f64], tolerance: f64) -> Result<f64, Trouble> {
-    check_findings(report)?;
-    let error = reference::relative_error(got, want);
-    if error > tolerance || error.is_nan() {
-        let message = format!("relative error {error:.3e}; at most {tolerance:.2e} is right");
-        return Err(Trouble::with(Verdict::Wrong, 0, message));
-    }
-    Ok(error)
+/// A result that is not right.
+fn wrong(wrong: WrongResult) -> Trouble {
+    Trouble::with(Verdict::Wrong, 0, wrong.to_string())
 }
 
 /// Makes sure that the simulator found nothing.
@@ -282,16 +275,6 @@ fn verdict(finding: &Finding) -> Verdict {
         }
         _ => Verdict::Wrong,
     }
-}
-
-/// The most products that an element of C sums.
-fn longest_sum(spec: &KernelSpec, sparse: &Structure) -> usize {
-    if spec.transpose.is_on() == (spec.op == Op::Dds) {
-        return (sparse.row_lengths().max().unwrap_or(0) * sparse.block().1).min(sparse.cols());
-    }
-    let ends = sparse.transposed().row_ptr().windows(2);
-    let blocks = ends.map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0);
-    (blocks * sparse.block().0).min(sparse.rows())
 }
 
 #[cfg(test)]
@@ -365,6 +348,7 @@ mod tests {
             ("bm = 64, bk = 32", ""),
             ("bm = 64, bk = 32, op = dds", ""),
             ("bm = 64, bk = 64, op = sdd", ""),
+            ("bm = 64, bk = 64, op = sdd, epilogue = \"|x: Rows<f32>| (acc * x, row_sum(acc))\"", ""),
             ("bm = 64, bk = 64, dtype = e4m3, scale = row_col", ""),
             ("bm = 32, bk = 32", ", mma = mma_sync"),
         ] {

@@ -3,9 +3,10 @@
 use bsr_codegen::KernelSpec;
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceInputs, Stream};
 use bsr_runtime::kernel::arguments::ByKind;
-use bsr_runtime::reference::Comparison;
+use bsr_runtime::reference::Fused;
+use bsr_runtime::schedule::BlockIndex;
 use bsr_runtime::simulated::{Options, Simulated};
-use bsr_runtime::{Bsr, Dense, Inputs, Launcher, reference};
+use bsr_runtime::{Bsr, Dense, Inputs, Launcher, Scales};
 use rayon::prelude::*;
 
 use crate::case::{Blocks, Case, Failure, block_as_read, parse, shape_of};
@@ -106,16 +107,14 @@ pub(super) fn all() -> Vec<List> {
 struct Factors<S, D> {
     sparse: Vec<Bsr<S>>,
     dense: Vec<Dense<D>>,
-    wants: Vec<Vec<f64>>,
-    tolerance: f64,
+    wants: Vec<Fused>,
 }
 
 impl List {
     fn factors<S: Number, D: Number>(&self) -> Result<Factors<S, D>, Failure> {
-        let mut made = Factors { sparse: vec![], dense: vec![], wants: vec![], tolerance: 0.0 };
+        let mut made = Factors { sparse: vec![], dense: vec![], wants: vec![] };
         for (number, case) in self.problems.iter().enumerate() {
             let factors = case.factors::<S, D>()?;
-            made.tolerance = made.tolerance.max(factors.want.tolerance);
             if number == 0 || self.common != Common::Sparse {
                 made.sparse.push(factors.a);
             }
@@ -123,9 +122,10 @@ impl List {
                 made.dense.push(case.dense(case.seed() + number as u64));
             }
         }
-        for number in 0..self.problems.len() {
+        for (number, case) in self.problems.iter().enumerate() {
             let (sparse, dense) = self.of(&made.sparse, &made.dense, number);
-            made.wants.push(reference::product(&self.spec, sparse, dense, &bsr_runtime::Scales::NONE)?);
+            let longest = BlockIndex::new(&case.plan()?, sparse.structure()).longest_sum();
+            made.wants.push(case.want(sparse, dense, &Scales::NONE, &Inputs::new(), longest)?);
         }
         Ok(made)
     }
@@ -135,15 +135,11 @@ impl List {
         (&sparse[at(Common::Sparse)], &dense[at(Common::Dense)])
     }
 
-    fn judge<C: Number>(&self, number: usize, c: &Dense<C>, want: &[f64], tolerance: f64) -> Result<f64, Failure> {
-        if want.is_empty() {
+    fn judge<C: Number>(&self, number: usize, c: &Dense<C>, want: &Fused) -> Result<f64, Failure> {
+        if want.c.is_empty() {
             return Ok(0.0);
         }
-        let comparison = Comparison::of_dense(c, want)?;
-        match comparison.passes(tolerance) {
-            true => Ok(comparison.relative),
-            false => Err(format!("problem {number}, {}: {comparison}", self.problems[number]).into()),
-        }
+        Ok(want.verify(c, None).map_err(|wrong| format!("problem {number}, {}: {wrong}", self.problems[number]))?)
     }
 }
 
@@ -168,7 +164,7 @@ impl Typed for Simulate<'_> {
         }
         let mut worst = 0.0_f64;
         for (number, (c, want)) in results.iter().zip(&made.wants).enumerate() {
-            worst = worst.max(list.judge(number, c, want, made.tolerance)?);
+            worst = worst.max(list.judge(number, c, want)?);
         }
         Ok(worst)
     }
@@ -205,7 +201,7 @@ impl Typed for Launch<'_> {
         drop(batch);
         let mut worst = 0.0_f64;
         for (number, (c, want)) in results.iter().zip(&made.wants).enumerate() {
-            worst = worst.max(list.judge(number, &c.read()?, want, made.tolerance)?);
+            worst = worst.max(list.judge(number, &c.read()?, want)?);
         }
         Ok(worst)
     }
@@ -250,7 +246,7 @@ impl Typed for Repeat<'_> {
         let mut worst = 0.0_f64;
         for (number, want) in made.wants.iter().enumerate() {
             let once = sets[2][number].read()?;
-            worst = worst.max(list.judge(number, &once, want, made.tolerance)?);
+            worst = worst.max(list.judge(number, &once, want)?);
             for set in &sets[..2] {
                 if bits(&set[number].read()?) != bits(&once) {
                     return Err(format!("problem {number}: other bits than those of a single launch").into());

@@ -2,16 +2,16 @@
 
 use bsr_codegen::KernelSpec;
 use bsr_runtime::gpu::{Device, DeviceBsr, Stream};
-use bsr_runtime::reference;
+use bsr_runtime::reference::{self, Fused};
 use bsr_runtime::simulated::Schedule;
-use bsr_runtime::{Dense, Launcher, Structure};
+use bsr_runtime::{Dense, Inputs, Launcher, Structure};
 use half::f16;
 use rayon::prelude::*;
 
 use super::sdd::{report, run};
 use crate::case::{Blocks, Failure};
 use crate::run::load;
-use crate::sddmm::{SddmmCase, Simulate, judge_values};
+use crate::sddmm::{SddmmCase, Simulate};
 use crate::types::with_types;
 use crate::walled::Walled;
 use crate::watchdog::watch;
@@ -113,11 +113,9 @@ fn lists() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-fn want(spec: &KernelSpec, a: &Dense<f16>, b: &Dense<f16>, structure: &Structure) -> Result<Vec<f64>, Failure> {
-    Ok(match spec.transpose.is_on() {
-        true => reference::sddmm(b.view().transposed(), a.view().transposed(), structure)?,
-        false => reference::sddmm(a, b, structure)?,
-    })
+fn want(spec: &KernelSpec, a: &Dense<f16>, b: &Dense<f16>, structure: &Structure) -> Result<Fused, Failure> {
+    let blocks: Vec<usize> = (0..structure.nnzb()).collect();
+    Ok(reference::expected_blocks(spec, a, b, structure, &blocks, &Inputs::new())?)
 }
 
 /// Problems of different shapes, one of them without blocks and one without K, launched twice.
@@ -130,7 +128,7 @@ fn pushed(device: &Device, launcher: &Launcher, spec: &KernelSpec) -> Result<(),
         let (m, n) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
         let structure = bsr_runtime::Pattern::Random(density).structure(rows, cols, (bm, bk), seed)?;
         let (a, b) = (Dense::normal(m, k, spec.a_layout, seed), Dense::normal(k, n, spec.b_layout, seed + 1));
-        wants.push((want(spec, &a, &b, &structure)?, k));
+        wants.push(want(spec, &a, &b, &structure)?);
         factors.push((Walled::upload(device, &a)?, Walled::upload(device, &b)?));
         let mut c = DeviceBsr::<f16>::zeros(device, &structure)?;
         c.values_mut().fill_bytes(0xff)?;
@@ -146,8 +144,8 @@ fn pushed(device: &Device, launcher: &Launcher, spec: &KernelSpec) -> Result<(),
     batch.launch(&stream)?;
     stream.synchronize()?;
     drop(batch);
-    for (c, (want, k)) in results.iter().zip(&wants).filter(|(c, _)| c.nnzb() > 0) {
-        judge_values(&c.values().to_vec()?, want, reference::tolerance_of(spec, *k))?;
+    for (c, want) in results.iter().zip(&wants).filter(|(c, _)| c.nnzb() > 0) {
+        want.verify_blocks(&c.values().to_vec()?, None)?;
     }
     Ok(())
 }
@@ -178,11 +176,7 @@ fn stacked(device: &Device, launcher: &Launcher, spec: &KernelSpec) -> Result<()
         let [start, end] = [first, last].map(|row| structure.row_ptr()[row] as usize);
         let row_ptr = structure.row_ptr()[first..=last].iter().map(|at| at - start as i32).collect();
         let own = Structure::new(rows, cols, (bm, bk), row_ptr, structure.col_idx()[start..end].to_vec())?;
-        judge_values(
-            &got[start * bm * bk..end * bm * bk],
-            &want(spec, &a, &b, &own)?,
-            reference::tolerance_of(spec, k),
-        )?;
+        want(spec, &a, &b, &own)?.verify_blocks(&got[start * bm * bk..end * bm * bk], None)?;
     }
     Ok(())
 }
