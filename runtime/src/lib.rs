@@ -9,6 +9,7 @@
 
 pub mod attention;
 pub mod bench;
+mod bind;
 pub mod bsr;
 pub mod dense;
 mod element;
@@ -18,6 +19,8 @@ pub mod generate;
 pub mod gpu;
 pub mod interop;
 pub mod kernel;
+mod machine;
+mod operation;
 mod print;
 pub mod prune;
 pub mod quantise;

@@ -28,15 +28,12 @@ mod lines;
 pub mod lists;
 mod memory;
 mod sddmm;
-mod sddmm_batch;
-mod workspace;
 
 use std::sync::Arc;
 
 use bsr_codegen::{Plan, TensorMapError};
-pub(crate) use memory::describe;
 
-use bsr_simulator::{GlobalMemory, Launch, LaunchError, Module, parse, simulate};
+use bsr_simulator::{LaunchError, Module, parse};
 
 pub use bsr_simulator::{
     Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement, Writer,
@@ -46,8 +43,8 @@ use crate::epilogue::Results;
 use crate::kernel::arguments::{AnyHostArguments, UntypedHostCall};
 use crate::kernel::{KernelError, Launcher};
 use crate::timeline::Records;
-use crate::{BsrError, Dense, Element, Structure};
-use lists::{ListKernels, Listed};
+use crate::{BsrError, Dense, Element};
+use lists::ListKernels;
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
 pub const DEFAULT_CLUSTERS: u32 = 4;
@@ -187,17 +184,6 @@ impl Simulated {
         Ok(Self { lists: Some(lists), ..self })
     }
 
-    /// What the kernels make of a pattern that list its work for an extent `n`, if the host does not.
-    fn listed(
-        &self,
-        structure: &Structure,
-        n: usize,
-        memory: &mut GlobalMemory,
-    ) -> Result<Option<Listed>, SimulatedError> {
-        let Some(kernels) = &self.lists else { return Ok(None) };
-        Listed::new(&self.plan, structure, n, self.clusters, kernels, memory).map(Some)
-    }
-
     /// The plan by which the kernel is launched.
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -253,11 +239,5 @@ impl Simulated {
         }
         let calls: Vec<_> = problems.into_iter().map(|inputs| inputs.untyped(self.plan.spec().op)).collect();
         I::Values::<C>::products(self, &calls, options)
-    }
-
-    /// One launch. A kernel with `griddepcontrol` begins while an earlier kernel may still be writing every buffer.
-    fn launch(&self, launch: &Launch, memory: &mut GlobalMemory, options: &Options) -> Result<Report, SimulatedError> {
-        let dependent = options.dependent || self.module.uses_griddepcontrol(&self.entry);
-        Ok(simulate(&self.module, &self.entry, launch, memory, &Options { dependent, ..options.clone() })?)
     }
 }

@@ -51,7 +51,7 @@ pub use error::EpilogueError;
 pub use eval::{Element, Pair};
 pub use lex::{Lexeme, LexemeKind, lexemes};
 pub use program::{Input, InputKind, Level, Program, Reduction};
-pub use syntax::{ParameterSyntax, parse_function, parse_score};
+pub use syntax::{MOST_INPUTS, ParameterSyntax, parse_function, parse_score};
 
 pub(crate) use emit::{At, Held, Lines, widen};
 

@@ -9,8 +9,8 @@ use crate::steps;
 use crate::suggest;
 use crate::words::Dtype;
 
-/// Most parameters that an epilogue may have.
-pub(crate) const MOST_INPUTS: usize = 8;
+/// Most parameters that an epilogue or a score may have.
+pub const MOST_INPUTS: usize = 8;
 
 /// Most expressions within each other: brackets, arguments, signs and branches.
 const MOST_DEPTH: usize = 100;

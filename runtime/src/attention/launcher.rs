@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use bsr_codegen::{Argument, Dtype, Operand, Plan, StridedMap, TensorStrides};
+use bsr_codegen::{Dtype, Plan, TensorStrides};
 
 use super::listed::Listed;
-use super::vector::{self, ScoreVector, packed_strides, place};
+use super::vector::{self, ScoreVector, packed_strides};
 use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
-use crate::gpu::{
-    self, Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache, Value,
-    Values,
-};
+use crate::bind::Lists;
+use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache};
 use crate::kernel::{KernelError, Workspaces};
+use crate::machine::Gpu;
+use crate::operation::{Attention, launch_bound};
 use crate::timeline::Rings;
 
 /// A tensor of heads in device memory: contiguous, or a view of foreign memory.
@@ -127,13 +127,13 @@ impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTen
 pub struct DevicePattern {
     shape: Shape,
     ctas: u32,
-    lists: Lists,
+    lists: Work,
     workspaces: Workspaces,
 }
 
 /// Heads, tiles and steps.
 #[derive(Debug)]
-enum Lists {
+enum Work {
     /// Of a mask on the host.
     Host([DeviceBuffer<u32>; 3]),
     /// Of a mask on the GPU, made by kernels.
@@ -147,15 +147,17 @@ impl DevicePattern {
     /// # Errors
     /// What a launch answers.
     pub fn make_lists<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), AttentionError> {
-        self.places(stream.into()).map(drop)
+        self.lists(stream.into()).map(drop)
     }
 
     /// Where heads, tiles and steps lie, which are listed on `stream` first where that is to be done.
-    fn places(&self, stream: StreamRef<'_>) -> Result<[DevicePtr; 3], AttentionError> {
-        match &self.lists {
-            Lists::Host(lists) => Ok(lists.each_ref().map(DeviceBuffer::ptr)),
-            Lists::Device(listed) => listed.enqueue(stream).map(|()| listed.places()),
+    fn lists(&self, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, AttentionError> {
+        let [heads, tiles, columns] = match &self.lists {
+            Work::Host(lists) => lists.each_ref().map(DeviceBuffer::ptr),
+            Work::Device(listed) => listed.enqueue(stream).map(|()| listed.places())?,
         }
+        .map(Some);
+        Ok(Lists { heads, tiles, columns, ..Lists::default() })
     }
 }
 
@@ -166,7 +168,7 @@ pub struct Launcher {
     function: Function,
     device: Device,
     ctas: u32,
-    maps: TensorMapCache<StridedMap>,
+    maps: TensorMapCache,
     /// Of a probed kernel.
     rings: Option<Rings>,
 }
@@ -250,7 +252,7 @@ impl Launcher {
         Ok(DevicePattern {
             shape,
             ctas: work.ctas(),
-            lists: Lists::Host([
+            lists: Work::Host([
                 DeviceBuffer::from_slice(&self.device, &work.heads)?,
                 DeviceBuffer::from_slice(&self.device, &work.tiles)?,
                 // A mask without blocks has no steps, and an address all the same.
@@ -271,7 +273,7 @@ impl Launcher {
         Ok(DevicePattern {
             shape,
             ctas: listed.ctas(),
-            lists: Lists::Device(Box::new(listed)),
+            lists: Work::Device(Box::new(listed)),
             workspaces: Workspaces::new(&self.device, 0)?,
         })
     }
@@ -317,7 +319,7 @@ impl Launcher {
                     "one for each query of each head",
                 ));
             }
-            lse => lse.map_or(0, |lse| lse.ptr()),
+            lse => lse.map(|lse| lse.ptr()),
         };
         if pattern.ctas == 0 {
             return Ok(());
@@ -325,43 +327,20 @@ impl Launcher {
         let problem = shape.problem([q.strides(), k.strides(), v.strides(), output.strides()]);
         let launch = self.plan.attention_launch(&problem, pattern.ctas);
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
-        let parameters = vector::inputs(&self.plan);
-        let address = |operand: Operand| -> DevicePtr {
-            match operand {
-                Operand::A => q.data.ptr(),
-                // Without keys nothing is read: any valid address serves.
-                Operand::B | Operand::V if shape.keys == 0 => q.data.ptr(),
-                Operand::B => k.data.ptr(),
-                Operand::V => v.data.ptr(),
-                Operand::Second => lse,
-                Operand::Epilogue(at) => vectors[place(parameters, at)].ptr(),
-                _ => output.data.ptr(),
-            }
-        };
+        // Without keys nothing is read: any valid address serves.
+        let [k, v] = if shape.keys == 0 { [q, q] } else { [k, v] }.map(|tensor| tensor.data.ptr());
+        let (q, o, strides) = (q.data.ptr(), output.data.ptr(), &strides);
+        let operands = Attention { q, k, v, o, lse, scale, scalars, strides };
+        let slots = operands.slots(&self.plan, vectors.iter().map(ScoreVector::ptr));
         let workspace = pattern.workspaces.of(&self.device, stream)?;
-        let [heads, tiles, steps] = pattern.places(stream)?;
-        let mut values = Values::new();
-        for parameter in &launch.parameters {
-            values.push(match &parameter.argument {
-                Argument::Strided(map) => Value::Map(self.maps.get(address(map.operand), map)?),
-                Argument::Pointer(operand) => Value::Pointer(address(*operand)),
-                Argument::WorkHead => Value::Pointer(heads),
-                Argument::Work => Value::Pointer(tiles),
-                Argument::ColIdx => Value::Pointer(steps),
-                Argument::Workspace => Value::Pointer(workspace),
-                Argument::Probes => Value::Pointer(self.rings.as_ref().map_or(0, Rings::ptr)),
-                Argument::Number(number) => Value::Number(*number),
-                Argument::Scale => Value::Float(scale),
-                Argument::Scalar(at) => Value::Float(scalars[place(parameters, *at)]),
-                Argument::VectorStrides(at) => Value::Pointer(strides[place(parameters, *at)]),
-                _ => Value::Pointer(0),
-            });
-        }
+        let lists =
+            Lists { workspace: Some(workspace), probes: self.rings.as_ref().map(Rings::ptr), ..pattern.lists(stream)? };
+        let mut machine = Gpu { device: &self.device, function: &self.function, maps: &self.maps, stream };
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // above have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked
         // and listed on this stream ahead of the launch, so that no step is beyond the keys. O and LSE are borrowed
         // mutably, and the workspace is this stream's.
-        unsafe { gpu::launch(&self.function, &launch, &values, stream)? };
+        unsafe { launch_bound(&mut machine, &launch, &slots, &lists)? };
         Ok(())
     }
 }

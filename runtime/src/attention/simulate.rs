@@ -1,16 +1,17 @@
 //! Attention on the simulator.
 
-use bsr_codegen::{Argument, Operand, Plan, TensorMapError};
-use bsr_simulator::{BufferId, Coverage, GlobalMemory, Launch, Module, Options, Param, Report, Statement, parse};
+use bsr_codegen::Plan;
+use bsr_simulator::{BufferId, Coverage, Module, Options, Report, Statement, parse};
 
-use super::vector::{self, packed_strides, place};
+use super::vector::packed_strides;
 use super::{AttentionError, AttentionWork, HostVector, Mask, ScoreInputs, Tensor};
 use crate::Element;
-use crate::simulated::{SimulatedError, describe};
-use crate::timeline::{self, Records};
+use crate::bind::Lists;
+use crate::machine::Sim;
+use crate::operation::{Attention, launch_bound};
+use crate::simulated::SimulatedError;
+use crate::timeline::Records;
 
-/// Alignment of every buffer in bytes, as `cudaMalloc` gives it.
-const ALIGN: u64 = 256;
 /// CTAs that share the work unless it is said otherwise.
 const CTAS: u32 = 3;
 
@@ -130,76 +131,43 @@ impl SimulatedAttention {
         if work.ctas() == 0 {
             return Ok((poison, lse, Report::default()));
         }
-        let mut memory = GlobalMemory::new();
-        let mut upload = |bytes: Vec<u8>| match bytes.is_empty() {
-            true => memory.alloc(16, ALIGN),
-            false => memory.upload(bytes, ALIGN),
+        let mut sim = Sim::new((&self.module, &self.entry), &self.plan, options.clone());
+        let [id_q, id_k, id_v, id_o] = [q, k, v, &poison].map(|tensor| sim.bytes(T::to_bytes(tensor.data())));
+        let id_lse = sim.bytes(f32::to_bytes(&lse));
+        for id in [id_o, id_lse] {
+            sim.result(id);
+        }
+        let vectors: Vec<BufferId> = vectors.iter().map(|vector| sim.bytes(vector.to_bytes())).collect();
+        let lists = Lists {
+            heads: Some(sim.words(&work.heads)),
+            tiles: Some(sim.words(&work.tiles)),
+            columns: Some(sim.words(&work.steps)),
+            workspace: Some(sim.workspace(work.workspace_bytes(&tiles))),
+            probes: sim.rings,
+            ..Lists::default()
         };
-        let [id_q, id_k, id_v, id_o] = [q, k, v, &poison].map(|tensor| upload(T::to_bytes(tensor.data())));
-        let id_lse = upload(f32::to_bytes(&lse));
-        let of_score: Vec<BufferId> = vectors.iter().map(|vector| upload(vector.to_bytes())).collect();
-        let parameters = vector::inputs(&self.plan);
-        let mut words = |words: &[u32]| upload(words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        let [heads, of_tiles, steps] = [&work.heads, &work.tiles, &work.steps].map(|list| words(list));
-        let workspace = words(&vec![0; work.workspace_bytes(&tiles) / 4]);
-        let buffer = |operand| match operand {
-            Operand::A => id_q,
-            Operand::B => id_k,
-            Operand::V => id_v,
-            Operand::Second => id_lse,
-            Operand::Epilogue(at) => of_score[place(parameters, at)],
-            _ => id_o,
+        let operands = Attention {
+            q: id_q,
+            k: id_k,
+            v: id_v,
+            o: id_o,
+            lse: self.lse.then_some(id_lse),
+            scale,
+            scalars,
+            strides: &strides,
         };
-        let rings = timeline::rings(&self.plan, &mut memory);
         let problem = shape.problem([q.strides(), k.strides(), v.strides(), poison.strides()]);
         let launch = self.plan.attention_launch(&problem, work.ctas());
         let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
-        let param = |argument: &Argument| {
-            Ok(match argument {
-                Argument::Strided(map) => Param::TensorMap(describe(map.tiled()?, 0, buffer(map.operand))?),
-                Argument::Pointer(Operand::Second) if !self.lse => Param::U64(0),
-                Argument::Pointer(operand) => Param::Buffer(buffer(*operand)),
-                Argument::WorkHead => Param::Buffer(heads),
-                Argument::Work => Param::Buffer(of_tiles),
-                Argument::ColIdx => Param::Buffer(steps),
-                Argument::Workspace => Param::Buffer(workspace),
-                Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
-                Argument::Number(number) => Param::U32(*number),
-                Argument::Scale => Param::F32(scale),
-                Argument::Scalar(at) => Param::F32(scalars[place(parameters, *at)]),
-                Argument::VectorStrides(at) => Param::U64(strides[place(parameters, *at)]),
-                _ => Param::U64(0),
-            })
-        };
-        let params: Result<Vec<Param>, TensorMapError> =
-            launch.parameters.iter().map(|parameter| param(&parameter.argument)).collect();
-        let launch = Launch {
-            grid: [launch.grid[0], launch.grid[1], 1],
-            cluster: [1; 3],
-            block: [launch.block, 1, 1],
-            shared_bytes: launch.shared_bytes,
-            params: params.map_err(SimulatedError::from)?,
-        };
-        let run = |memory: &mut GlobalMemory| {
-            bsr_simulator::simulate(&self.module, &self.entry, &launch, memory, options).map_err(SimulatedError::from)
-        };
-        let mut report = run(&mut memory)?;
-        if work.places > 0 && report.is_clean() {
-            // The second launch finds the workspace as the first one left it: flags at zero, sums that mean nothing.
-            memory.bytes_mut(workspace).iter_mut().filter(|byte| **byte != 0).for_each(|byte| *byte = 0xFF);
-            let first: Vec<Vec<u8>> = [id_o, id_lse].map(|id| memory.bytes(id).to_vec()).into();
-            memory.bytes_mut(id_o).copy_from_slice(&T::to_bytes(poison.data()));
-            memory.bytes_mut(id_lse).copy_from_slice(&f32::to_bytes(&lse));
-            let coverage = report.coverage;
-            report = run(&mut memory)?;
-            report.coverage.merge(&coverage);
-            if report.is_clean() && [id_o, id_lse].iter().zip(&first).any(|(id, bytes)| memory.bytes(*id) != bytes) {
-                return Err(AttentionError::Launches);
-            }
+        let slots = operands.slots(&self.plan, vectors.into_iter());
+        // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
+        unsafe { launch_bound(&mut sim, &launch, &slots, &lists)? };
+        if sim.report.is_clean() && !sim.repeats {
+            return Err(AttentionError::Launches);
         }
-        self.records.keep(rings.map(|id| memory.bytes(id)));
-        lse.copy_from_slice(&f32::from_bytes(memory.bytes(id_lse)));
-        let output = Tensor::from_vec(sizes, q.order(), T::from_bytes(memory.bytes(id_o)))?;
-        Ok((output, lse, report))
+        self.records.keep(sim.records());
+        lse.copy_from_slice(&f32::from_bytes(sim.memory.bytes(id_lse)));
+        let output = Tensor::from_vec(sizes, q.order(), T::from_bytes(sim.memory.bytes(id_o)))?;
+        Ok((output, lse, sim.report))
     }
 }

@@ -275,11 +275,6 @@ pub(super) fn inputs(plan: &Plan) -> &'static [Input] {
     plan.spec().score.map_or(&[], |score| score.program().inputs())
 }
 
-/// Which one of the numbers, or of the vectors, a parameter is given.
-pub(super) fn place(inputs: &[Input], at: usize) -> usize {
-    inputs[..at].iter().filter(|input| input.kind.is_vector() == inputs[at].kind.is_vector()).count()
-}
-
 /// What the parameters of a score are for a query and a key of a head of a problem.
 pub(super) fn values(
     program: &Program,

@@ -221,10 +221,10 @@ impl<T: Plain> DeviceDense<T> {
     }
 }
 
-/// A dense matrix in device memory whose element type is a value.
+/// A dense matrix in device memory, or in that of another machine with addresses `P`, whose element type is a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UntypedDense {
-    pub(crate) ptr: DevicePtr,
+pub(crate) struct UntypedDense<P = DevicePtr> {
+    pub(crate) ptr: P,
     pub(crate) dtype: Dtype,
     pub(crate) rows: usize,
     pub(crate) cols: usize,
@@ -235,12 +235,14 @@ pub(crate) struct UntypedDense {
     pub(crate) on: Option<usize>,
 }
 
-impl UntypedDense {
+impl<P> UntypedDense<P> {
     /// Elements of a line: of a row of a row-major matrix, a column of a column-major one.
     pub(crate) fn line(&self) -> usize {
         lines(self.rows, self.cols, self.layout).1
     }
+}
 
+impl UntypedDense {
     /// Part `index` of `count` that lie one below another in this matrix.
     ///
     /// # Errors

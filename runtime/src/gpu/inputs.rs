@@ -26,26 +26,31 @@ const MOST: usize = 16;
 /// let inputs = DeviceInputs::new().vector("bias", bias).matrix("res", res).scalar("alpha", 0.5);
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
-pub struct DeviceInputs<'a> {
-    named: ArrayVec<(&'a str, DeviceInput), MOST>,
-    pub(crate) scales: Option<UntypedScales>,
-    pub(crate) order: Option<UntypedOrder>,
+#[derive(Clone, Debug)]
+pub struct DeviceInputs<'a, P = DevicePtr> {
+    named: ArrayVec<(&'a str, DeviceInput<P>), MOST>,
+    pub(crate) scales: Option<UntypedScales<P>>,
+    pub(crate) order: Option<UntypedOrder<P>>,
+}
+
+impl Default for DeviceInputs<'_> {
+    fn default() -> Self {
+        Self::none()
+    }
 }
 
 /// Those of a product that has none.
-pub(crate) static NO_INPUTS: DeviceInputs<'static> =
-    DeviceInputs { named: ArrayVec::new_const(), scales: None, order: None };
+pub(crate) static NO_INPUTS: DeviceInputs<'static> = DeviceInputs::none();
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum DeviceInput {
-    Vector(UntypedVector),
-    Matrix(UntypedDense),
+pub(crate) enum DeviceInput<P = DevicePtr> {
+    Vector(UntypedVector<P>),
+    Matrix(UntypedDense<P>),
     Blocks {
         dtype: Dtype,
         fingerprint: Fingerprint,
         /// First and last byte address (exclusive) of the values.
-        values: (DevicePtr, DevicePtr),
+        values: (P, P),
     },
     Result,
     Scalar(f32),
@@ -110,10 +115,6 @@ impl<'a> DeviceInputs<'a> {
         self
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<DeviceInput> {
-        self.named.iter().find(|(given, _)| *given == name).map(|(_, input)| *input)
-    }
-
     /// What a name was given, for a dense result, or for one whose blocks are `stored`.
     pub(crate) fn given(&self, name: &str, stored: Option<Fingerprint>) -> Option<Given> {
         self.get(name).map(|input| match input {
@@ -132,14 +133,26 @@ impl<'a> DeviceInputs<'a> {
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.named.iter().map(|(name, _)| *name)
     }
+}
 
-    fn with(mut self, name: &'a str, input: DeviceInput) -> Self {
+impl<'a, P> DeviceInputs<'a, P> {
+    pub(crate) const fn none() -> Self {
+        Self { named: ArrayVec::new_const(), scales: None, order: None }
+    }
+
+    pub(crate) fn with(mut self, name: &'a str, input: DeviceInput<P>) -> Self {
         self.named.retain(|(given, _)| *given != name);
         // No epilogue has so many parameters: one of those that are there is refused by name.
         if !self.named.is_full() {
             self.named.push((name, input));
         }
         self
+    }
+}
+
+impl<P: Copy> DeviceInputs<'_, P> {
+    pub(crate) fn get(&self, name: &str) -> Option<DeviceInput<P>> {
+        self.named.iter().find(|(given, _)| *given == name).map(|(_, input)| *input)
     }
 }
 

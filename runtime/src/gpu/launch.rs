@@ -37,7 +37,7 @@ impl From<&LaunchShape> for LaunchDims {
 }
 
 /// The most parameters that a generated kernel has.
-const MOST: usize = {
+pub(crate) const MOST_PARAMETERS: usize = {
     let none = Parameters::new_const();
     let most = none.capacity();
     std::mem::forget(none);
@@ -70,7 +70,7 @@ impl Value {
 }
 
 /// The values of a kernel's parameters, in order.
-pub type Values = ArrayVec<Value, MOST>;
+pub type Values = ArrayVec<Value, MOST_PARAMETERS>;
 
 /// Launches a generated kernel with the values of `shape.parameters`.
 ///
@@ -91,7 +91,7 @@ pub unsafe fn launch(
     values: &Values,
     stream: StreamRef<'_>,
 ) -> Result<(), GpuError> {
-    let mut params: ArrayVec<*mut c_void, MOST> = values.iter().map(Value::address).collect();
+    let mut params: ArrayVec<*mut c_void, MOST_PARAMETERS> = values.iter().map(Value::address).collect();
     // SAFETY: as many parameters as the kernel declares, of their sizes, read before the call returns; the caller
     // vouches for what they point to.
     unsafe { launch_params(function, shape.into(), &mut params, stream) }

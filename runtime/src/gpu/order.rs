@@ -14,8 +14,8 @@ pub struct DeviceOrder {
 
 /// Where an order lies, and of how many rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UntypedOrder {
-    pub(crate) ptr: DevicePtr,
+pub(crate) struct UntypedOrder<P = DevicePtr> {
+    pub(crate) ptr: P,
     pub(crate) len: usize,
 }
 

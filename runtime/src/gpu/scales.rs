@@ -77,10 +77,10 @@ impl ScaleMemory {
 
 /// Where the scales of a launch lie.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UntypedScales {
+pub(crate) struct UntypedScales<P = DevicePtr> {
     pub(crate) kind: Scale,
-    pub(crate) a: Range,
-    pub(crate) b: Range,
+    pub(crate) a: Range<P>,
+    pub(crate) b: Range<P>,
 }
 
 impl UntypedScales {
@@ -91,8 +91,8 @@ impl UntypedScales {
 
 /// So many f32 from an address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
-    pub(crate) ptr: DevicePtr,
+pub(crate) struct Range<P = DevicePtr> {
+    pub(crate) ptr: P,
     pub(crate) len: usize,
 }
 

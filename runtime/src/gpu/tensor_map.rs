@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::{Dtype, StridedMap, Tiled};
@@ -107,33 +106,33 @@ fn swizzle(bytes: u32) -> CUtensorMapSwizzle {
 /// An entry never goes stale: a map is a function of the address and the description alone. Looking up
 /// allocates nothing; the cache forgets everything when it is full.
 #[derive(Debug)]
-pub struct TensorMapCache<M = TensorMap> {
+pub struct TensorMapCache {
     device: Device,
-    encoded: Mutex<HashMap<(DevicePtr, M), CUtensorMap>>,
+    encoded: Mutex<HashMap<(DevicePtr, Description), CUtensorMap>>,
 }
 
-/// A description that a tensor map is encoded of.
-pub trait Describes: Copy + Eq + Hash {
-    /// The map of memory at `base`.
-    ///
-    /// # Errors
-    /// As [`encode`].
-    fn encode(&self, device: &Device, base: DevicePtr) -> Result<CUtensorMap, GpuError>;
+/// What a tensor map is encoded of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Description {
+    /// A matrix, or a matrix in parts.
+    Matrix(TensorMap),
+    /// A tensor of rank 4.
+    Tensor(StridedMap),
 }
 
-impl Describes for TensorMap {
-    fn encode(&self, device: &Device, base: DevicePtr) -> Result<CUtensorMap, GpuError> {
-        encode(device, base, self)
+impl From<&TensorMap> for Description {
+    fn from(map: &TensorMap) -> Self {
+        Self::Matrix(*map)
     }
 }
 
-impl Describes for StridedMap {
-    fn encode(&self, device: &Device, base: DevicePtr) -> Result<CUtensorMap, GpuError> {
-        encode_strided(device, base, self)
+impl From<&StridedMap> for Description {
+    fn from(map: &StridedMap) -> Self {
+        Self::Tensor(*map)
     }
 }
 
-impl<M: Describes> TensorMapCache<M> {
+impl TensorMapCache {
     /// Maps kept at most: three or four for each of some hundred sets of buffers.
     const CAPACITY: usize = 448;
 
@@ -146,16 +145,20 @@ impl<M: Describes> TensorMapCache<M> {
     ///
     /// # Errors
     /// As [`encode`].
-    pub fn get(&self, base: DevicePtr, map: &M) -> Result<CUtensorMap, GpuError> {
+    pub fn get(&self, base: DevicePtr, map: impl Into<Description>) -> Result<CUtensorMap, GpuError> {
+        let key = (base, map.into());
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&known) = encoded.get(&(base, *map)) {
+        if let Some(&known) = encoded.get(&key) {
             return Ok(known);
         }
-        let made = map.encode(&self.device, base)?;
+        let made = match &key.1 {
+            Description::Matrix(map) => encode(&self.device, base, map),
+            Description::Tensor(map) => encode_strided(&self.device, base, map),
+        }?;
         if encoded.len() == Self::CAPACITY {
             encoded.clear();
         }
-        encoded.insert((base, *map), made);
+        encoded.insert(key, made);
         Ok(made)
     }
 }

@@ -105,8 +105,8 @@ impl<T: Element + Plain> DeviceVector<T> {
 
 /// A vector in device memory whose element type is a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UntypedVector {
-    pub(crate) ptr: DevicePtr,
+pub(crate) struct UntypedVector<P = DevicePtr> {
+    pub(crate) ptr: P,
     pub(crate) dtype: Dtype,
     pub(crate) len: usize,
 }

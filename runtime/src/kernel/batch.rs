@@ -4,16 +4,14 @@ mod sddmm;
 
 use std::marker::PhantomData;
 
-use bsr_codegen::{Argument, Op, Problem};
+use bsr_codegen::Op;
 
 use super::arguments::{AnyArguments, AnyResults, Arguments, Returns, UntypedCall, UntypedResults};
-use super::launcher::{Launcher, Operands, Workspaces, factors};
-use super::matrix::UntypedMatrix;
+use super::launcher::{DeviceProduct, Launcher, Workspaces, operands};
 use super::{Kernel, KernelError, PlacesOf, fit};
-use crate::gpu::{
-    self, CUtensorMap, DeviceBuffer, DeviceInputs, NO_INPUTS, StreamRef, UntypedBsr, UntypedDense, UntypedVector,
-    Value, Values,
-};
+use crate::bind::Lists;
+use crate::gpu::{CUtensorMap, DeviceBuffer, DevicePtr, NO_INPUTS, StreamRef, TensorMap, UntypedDense};
+use crate::operation::{self, Operands, Product};
 use crate::schedule::BatchLists;
 
 /// Words of a tensor map.
@@ -24,7 +22,7 @@ const MAP_WORDS: usize = 16;
 #[derive(Debug)]
 pub struct Batch<'l, 'm> {
     launcher: &'l Launcher,
-    problems: Vec<(Operands<'m>, fit::Shapes)>,
+    problems: Vec<DeviceProduct<'static, 'm>>,
     /// Those of a kernel of `op = sdd`.
     sddmms: Vec<sddmm::SddmmProblem<'m>>,
 }
@@ -43,10 +41,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         let (call, results) = (inputs.untyped(self.launcher.plan.spec().op), c.untyped());
         self.numbered(|this| match this.launcher.plan.spec().op {
             Op::Sdd => this.push_sddmm(&call, results),
-            op => {
-                let (sparse, dense, c) = matrices(op, &call, &results)?;
-                this.add(sparse, dense, c, &call.inputs, results.second)
-            }
+            op => this.add(&operands(op, &call, results)?),
         })
     }
 
@@ -78,7 +73,8 @@ impl<'l, 'm> Batch<'l, 'm> {
         results: UntypedResults<'m>,
         count: usize,
     ) -> Result<(), KernelError> {
-        let (before, (sparse, dense, c)) = (self.problems.len(), matrices(op, call, &results)?);
+        let before = self.problems.len();
+        let Product { sparse, dense, c, inputs, second } = operands(op, call, results)?;
         let (_, dense_name) = fit::names(self.launcher.plan.spec());
         for (operand, stack) in [(dense_name, &dense), ("C", &c)] {
             if count == 0 || !stack.rows.is_multiple_of(count) {
@@ -87,7 +83,8 @@ impl<'l, 'm> Batch<'l, 'm> {
         }
         for index in 0..count {
             let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
-            let added = self.numbered(|this| this.add(sparse, part(&dense)?, part(&c)?, &call.inputs, results.second));
+            let added =
+                self.numbered(|this| this.add(&Product { sparse, dense: part(&dense)?, c: part(&c)?, inputs, second }));
             if let Err(error) = added {
                 self.problems.truncate(before);
                 return Err(error);
@@ -115,16 +112,10 @@ impl<'l, 'm> Batch<'l, 'm> {
     }
 
     /// Further operands and a second result, which kernels for lists do not have, are refused as by a launch.
-    fn add(
-        &mut self,
-        sparse: UntypedBsr<'m>,
-        dense: UntypedDense,
-        c: UntypedDense,
-        inputs: &DeviceInputs<'_>,
-        second: Option<UntypedVector>,
-    ) -> Result<(), KernelError> {
-        let shapes = self.launcher.check(&Operands { sparse, dense, c, inputs, second })?;
-        self.problems.push((Operands { sparse, dense, c, inputs: &NO_INPUTS, second: None }, shapes));
+    fn add(&mut self, operands: &DeviceProduct<'_, 'm>) -> Result<(), KernelError> {
+        self.launcher.check(operands)?;
+        let Product { sparse, dense, c, .. } = *operands;
+        self.problems.push(Product { sparse, dense, c, inputs: &NO_INPUTS, second: None });
         Ok(())
     }
 
@@ -139,27 +130,15 @@ impl<'l, 'm> Batch<'l, 'm> {
             return sddmm::prepare(launcher, &sddmms);
         }
         check_overlaps(launcher, &problems)?;
-        let blocks = problems.iter().map(|(operands, _)| operands.sparse.structure.nnzb() as u64).sum::<u64>();
+        let blocks = problems.iter().map(|operands| operands.sparse.structure.nnzb() as u64).sum::<u64>();
         if blocks >= 1 << 31 {
             return Err(KernelError::TooLarge { what: "stored blocks of the batch", value: blocks, bits: 31 });
         }
-        let patterns: Vec<_> =
-            problems.iter().map(|(operands, shapes)| (operands.sparse.structure, shapes.along)).collect();
-        let lists = BatchLists::new(&launcher.plan, &patterns, launcher.clusters);
-        let mut maps = Vec::with_capacity(problems.len() * 4 * MAP_WORDS);
-        for (operands, shapes) in &problems {
-            if operands.c.rows == 0 || operands.c.cols == 0 {
-                // No work tile names it.
-                let words = launcher.plan.problem_maps(&Problem::default()).len() * MAP_WORDS;
-                maps.resize(maps.len() + words, 0);
-                continue;
-            }
-            for map in launcher.plan.problem_maps(&operands.problem(shapes)) {
-                let address = operands.address(launcher.plan.spec().op, map.operand);
-                let CUtensorMap { opaque } = launcher.maps.get(address, &map)?;
-                maps.extend(opaque);
-            }
-        }
+        let plan = &launcher.plan;
+        let pattern = |operands: &DeviceProduct<'_, 'm>| (operands.sparse.structure, operands.shapes(plan).along);
+        let patterns: Vec<_> = problems.iter().map(pattern).collect();
+        let lists = BatchLists::new(plan, &patterns, launcher.clusters);
+        let maps = launcher.batch_maps(&problems)?;
         let device = &launcher.device;
         Ok(PreparedBatch {
             launcher,
@@ -176,28 +155,22 @@ impl<'l, 'm> Batch<'l, 'm> {
     }
 }
 
-/// The matrices of a product with a dense result.
-///
-/// # Errors
-/// As [`Operands::new`].
-fn matrices<'m>(
-    op: Op,
-    call: &UntypedCall<'m>,
-    results: &UntypedResults<'_>,
-) -> Result<(UntypedBsr<'m>, UntypedDense, UntypedDense), KernelError> {
-    let (sparse, dense) = factors(op, call.a, call.b)?;
-    match results.c {
-        UntypedMatrix::Dense(c) => Ok((sparse, dense, c)),
-        UntypedMatrix::Sparse(_) => Err(KernelError::Result { op }),
+impl Launcher {
+    /// The tensor maps of the problems of a batch, as words; zeros for a problem without a result.
+    fn batch_maps(&self, problems: &[impl Operands<Address = DevicePtr>]) -> Result<Vec<u64>, KernelError> {
+        let map = |at, map: &TensorMap| Ok::<_, KernelError>(self.maps.get(at, map)?);
+        let maps = operation::maps(&self.plan, problems, map)?;
+        let none = CUtensorMap { opaque: [0; MAP_WORDS] };
+        Ok(maps.into_iter().flat_map(|map| map.unwrap_or(none).opaque).collect())
     }
 }
 
 /// Problems run at the same time: none may write what another reads or writes.
-fn check_overlaps(launcher: &Launcher, problems: &[(Operands<'_>, fit::Shapes)]) -> Result<(), KernelError> {
+fn check_overlaps(launcher: &Launcher, problems: &[DeviceProduct<'_, '_>]) -> Result<(), KernelError> {
     let (sparse_name, dense_name) = fit::names(launcher.plan.spec());
     // What is written and read, by where it begins.
     let mut spans = vec![];
-    for (index, (operands, _)) in problems.iter().enumerate() {
+    for (index, operands) in problems.iter().enumerate() {
         let (values, dense, c) = (operands.sparse.values, operands.dense.range(), operands.c.range());
         spans.push((values.0, values.1, index, sparse_name, None));
         spans.push((dense.0, dense.1, index, dense_name, Some(operands.dense)));
@@ -257,26 +230,21 @@ impl PreparedBatch<'_, '_> {
         if self.grid[0] == 0 {
             return Ok(());
         }
-        let (stream, shape) = (stream.into(), self.launcher.plan.launch(&Problem::default(), self.grid));
-        let workspace = self.workspaces.of(&self.launcher.device, stream)?;
-        let value = |argument: &Argument| match argument {
-            Argument::Maps => Value::Pointer(self.maps.ptr()),
-            Argument::WorkHead => Value::Pointer(self.heads.ptr()),
-            Argument::Work => Value::Pointer(self.tiles.ptr()),
-            Argument::StageMetadata => Value::Pointer(self.stage_metadata.ptr()),
-            Argument::ColIdx => Value::Pointer(self.columns.ptr()),
-            Argument::BlockIdx => Value::Pointer(self.blocks.ptr()),
-            Argument::Workspace => Value::Pointer(workspace),
-            Argument::Number(number) => Value::Number(*number),
-            Argument::Probes => Value::Pointer(self.launcher.rings_at()),
-            // Of kernels for one product a launch alone.
-            _ => Value::Pointer(0),
+        let stream = stream.into();
+        let lists = Lists {
+            heads: Some(self.heads.ptr()),
+            tiles: Some(self.tiles.ptr()),
+            columns: Some(self.columns.ptr()),
+            blocks: Some(self.blocks.ptr()),
+            stage_metadata: Some(self.stage_metadata.ptr()),
+            maps: Some(self.maps.ptr()),
+            workspace: Some(self.workspaces.of(&self.launcher.device, stream)?),
+            probes: self.launcher.rings_at(),
         };
-        let values: Values = shape.parameters.iter().map(|parameter| value(&parameter.argument)).collect();
+        let mut machine = self.launcher.machine(stream);
         // SAFETY: the kernel is the plan's, whose parameters these are; the work plan and the maps were made of the
         // problems' matrices, which were found to fit the kernel and stay borrowed; the workspace is this stream's.
-        unsafe { gpu::launch(&self.launcher.function, &shape, &values, stream)? };
-        Ok(())
+        unsafe { operation::launch_batch(&mut machine, &self.launcher.plan, self.grid, &lists) }
     }
 }
 

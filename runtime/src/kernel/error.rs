@@ -237,6 +237,14 @@ pub enum KernelError {
         /// That of the kernel's GPU.
         kernel: usize,
     },
+    /// A parameter of the kernel for which its launch has nothing.
+    #[error(
+        "the kernel reads `{parameter}`, and this launch has no such operand or list\n  help: a kernel of `batch = on` is launched by `batch()`, one of `op = attention` by an `attention::Launcher`, others by a `Launcher`"
+    )]
+    Argument {
+        /// Its name in the PTX.
+        parameter: &'static str,
+    },
     /// C overlaps an operand that the kernel reads.
     #[error(
         "{result} overlaps {operand} in device memory\n  {result} is at {c:#x} .. {c_end:#x}, {operand} at {other:#x} .. {other_end:#x}; tiles of {result} are written while {operand} is still read\n  help: another buffer for {result}"

@@ -1,11 +1,11 @@
 //! Whether operands fit a kernel: the same question for every device.
 
-use bsr_codegen::epilogue::{Program, Reduction};
+use bsr_codegen::epilogue::Program;
 use bsr_codegen::{ClusterTile, KernelSpec, Op, Plan, TileScheduler};
 
 use super::KernelError;
 use super::inputs::{self, Given};
-use crate::epilogue::{Input, Inputs, Matrix};
+use crate::epilogue::{Input, Inputs};
 use crate::gpu::{MOST_IN_X, MOST_IN_Y, UntypedDense};
 use crate::schedule::slices;
 use crate::{Dense, Dtype, Element, Layout, Permutation, Scale, Scales, Structure};
@@ -25,8 +25,8 @@ pub(crate) struct Operand {
     pub(crate) cols: usize,
 }
 
-impl From<&UntypedDense> for Operand {
-    fn from(dense: &UntypedDense) -> Self {
+impl<P> From<&UntypedDense<P>> for Operand {
+    fn from(dense: &UntypedDense<P>) -> Self {
         let UntypedDense { dtype, layout, rows, cols, .. } = *dense;
         Self { dtype, layout, rows, cols }
     }
@@ -147,11 +147,11 @@ pub(crate) fn scales(
     Ok(Scales::check_lengths(found, counts, a, n)?)
 }
 
-/// Makes sure that the plan's epilogue is given what it asks for, and returns the reduction of its second result.
+/// Makes sure that the plan's epilogue is given what it asks for.
 ///
 /// # Errors
 /// [`KernelError::Epilogue`].
-pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> Result<Option<Reduction>, KernelError> {
+pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> Result<(), KernelError> {
     epilogue_of(plan, shape, None, inputs)
 }
 
@@ -159,11 +159,7 @@ pub(crate) fn epilogue(plan: &Plan, shape: (usize, usize), inputs: &Inputs) -> R
 ///
 /// # Errors
 /// [`KernelError::Epilogue`].
-pub(crate) fn sddmm_epilogue(
-    plan: &Plan,
-    stored: &Structure,
-    inputs: &Inputs,
-) -> Result<Option<Reduction>, KernelError> {
+pub(crate) fn sddmm_epilogue(plan: &Plan, stored: &Structure, inputs: &Inputs) -> Result<(), KernelError> {
     epilogue_of(plan, (stored.rows(), stored.cols()), Some(stored), inputs)
 }
 
@@ -172,7 +168,7 @@ fn epilogue_of(
     shape: (usize, usize),
     stored: Option<&Structure>,
     inputs: &Inputs,
-) -> Result<Option<Reduction>, KernelError> {
+) -> Result<(), KernelError> {
     let given = |name: &str| {
         inputs.get(name).map(|input| match input {
             Input::Vector(vector) => Given::Vector { dtype: vector.dtype(), len: vector.len() },
@@ -188,18 +184,7 @@ fn epilogue_of(
     };
     let reduction = inputs::program_of(plan).and_then(Program::reduction);
     inputs::check_order(plan, shape.0, inputs.rows_to().map(Permutation::len))?;
-    inputs::check(plan, shape, given, inputs.names(), reduction.map(|_| shape.0))?;
-    Ok(reduction)
-}
-
-/// The full operand that the plan's epilogue reads, where it is not C.
-pub(crate) fn tile<'i>(plan: &Plan, inputs: &'i Inputs) -> Option<&'i Matrix> {
-    let program = inputs::program_of(plan)?;
-    let (at, _) = program.tile()?;
-    match inputs.get(&program.inputs()[at].name) {
-        Some(Input::Matrix(matrix)) => Some(matrix),
-        _ => None,
-    }
+    inputs::check(plan, shape, given, inputs.names(), reduction.map(|_| shape.0))
 }
 
 /// Makes sure that the sparse factor has the kernel's blocks.

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::epilogue::Program;
-use bsr_codegen::{Argument, LaunchShape, Op, Operand, Plan, Problem, TileScheduler};
+use bsr_codegen::{Op, Plan, TileScheduler};
 
 use super::arguments::{AnyArguments, AnyResults, HostCall, HostCallOf, UntypedCall, UntypedResults};
 use super::batch::Batch;
@@ -23,12 +23,14 @@ use super::matrix::{DeviceMatrix, UntypedMatrix};
 use super::operation::Operation;
 use super::{KernelError, fit, place};
 use crate::Element;
+use crate::bind::Lists;
 use crate::epilogue::Results;
 use crate::gpu::{
-    self, Device, DeviceBsr, DeviceBuffer, DeviceInput, DeviceInputs, DevicePtr, DeviceVector, Fingerprint, Function,
-    LaunchDims, Module, Plain, Stream, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales,
-    UntypedVector, UploadedInputs, Value, Values,
+    Device, DeviceBsr, DeviceBuffer, DevicePtr, DeviceVector, Fingerprint, Function, LaunchDims, Module, Plain, Stream,
+    StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales, UploadedInputs,
 };
+use crate::machine::Gpu;
+use crate::operation::{self, Operands, Product};
 use crate::schedule::WorkLists;
 use crate::timeline::Rings;
 use kept::Kept;
@@ -36,7 +38,6 @@ use listed::ListedWork;
 use listed_sddmm::ListedTiles;
 use listed_shared::ListedShared;
 use listed_split::ListedSplit;
-pub(in crate::kernel) use sddmm::SddmmOperands;
 pub(crate) use workspaces::Workspaces;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.
@@ -71,30 +72,8 @@ struct UploadedWork {
     stage_metadata: DeviceBuffer<u32>,
 }
 
-/// The operands of one launch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operands<'a> {
-    pub(super) sparse: UntypedBsr<'a>,
-    pub(super) dense: UntypedDense,
-    pub(super) c: UntypedDense,
-    /// What else the kernel reads.
-    pub(super) inputs: &'a DeviceInputs<'a>,
-    /// Where the epilogue's second result goes.
-    pub(super) second: Option<UntypedVector>,
-}
-
-/// Where a kernel's parameters point to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Places {
-    pub(super) heads: DevicePtr,
-    pub(super) tiles: DevicePtr,
-    pub(super) stage_metadata: DevicePtr,
-    pub(super) columns: DevicePtr,
-    pub(super) blocks: DevicePtr,
-    /// The tensor maps of a batch.
-    pub(super) maps: DevicePtr,
-    pub(super) workspace: DevicePtr,
-}
+/// The operands of one product in device memory.
+pub(super) type DeviceProduct<'i, 's> = Product<'i, UntypedBsr<'s>>;
 
 impl Launcher {
     /// Loads `ptx`, the text of `plan`, on a device.
@@ -169,9 +148,9 @@ impl Launcher {
         Ok(self.rings.as_ref().map(Rings::words).transpose()?)
     }
 
-    /// Where the rings of a probed kernel lie; 0 of another one.
-    pub(super) fn rings_at(&self) -> DevicePtr {
-        self.rings.as_ref().map_or(0, Rings::ptr)
+    /// Where the rings of a probed kernel are.
+    pub(super) fn rings_at(&self) -> Option<DevicePtr> {
+        self.rings.as_ref().map(Rings::ptr)
     }
 
     /// Frees the work plans of all patterns so far, after everything on the device is done. They are kept until
@@ -227,8 +206,8 @@ impl Launcher {
             return Err(KernelError::Batch { batch: true });
         }
         match self.plan.spec().op {
-            Op::Sdd => self.enqueue_sddmm(stream, &SddmmOperands::new(&call, results)?),
-            op => self.enqueue(stream, &Operands::new(op, &call, results)?),
+            Op::Sdd => self.enqueue_sddmm(stream, &sddmm::operands(&call, results)?),
+            op => self.enqueue(stream, &operands(op, &call, results)?),
         }
     }
 
@@ -273,77 +252,67 @@ impl Launcher {
         Batch::new(self)
     }
 
-    fn enqueue(&self, stream: StreamRef<'_>, operands: &Operands<'_>) -> Result<(), KernelError> {
-        let Operands { sparse, c, .. } = operands;
+    fn enqueue(&self, stream: StreamRef<'_>, operands: &DeviceProduct<'_, '_>) -> Result<(), KernelError> {
         let shapes = self.check(operands)?;
-        self.start_second(stream, operands.second)?;
-        if c.rows == 0 || c.cols == 0 {
-            return Ok(());
-        }
-        if let Some(pattern) = sparse.pattern {
-            return self.enqueue_listed(stream, operands, &shapes, pattern);
-        }
-        let work = self.work(sparse, shapes.along)?;
-        if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
-            // SAFETY: C is what the caller borrowed mutably for this launch.
-            unsafe { c.zero_on(&self.device, stream)? };
-            if sparse.structure.nnzb() == 0 {
-                return Ok(());
-            }
-        }
-        let mut problem = operands.problem(&shapes);
-        problem.ldt = self.tile_line(operands);
-        let shape = self.plan.launch(&problem, work.grid);
-        // A kernel with stage metadata reads no index, by block rows or by block columns.
-        let second_index = shape.parameters.iter().any(|parameter| parameter.argument == Argument::BlockIdx);
-        let (columns, blocks) = match second_index {
-            true => sparse.by_columns(&self.device)?,
-            false => (sparse.col_idx, 0),
-        };
-        let (heads, tiles, stage_metadata) = (work.heads.ptr(), work.tiles.ptr(), work.stage_metadata.ptr());
-        let workspace = work.workspaces.of(&self.device, stream)?;
-        let places = Places { heads, tiles, stage_metadata, columns, blocks, maps: 0, workspace };
-        let values = self.values(&shape, operands, &places)?;
-        // SAFETY: the kernel is the plan's, whose parameters these are; the maps and pointers are of the matrices,
-        // which the checks above have found to be of the problem's shape; the work plan was made for this
-        // pattern (by fingerprint) and this extent of C; the workspace is this stream's.
-        unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
-        Ok(())
+        // SAFETY: the kernel is the plan's, and the checks above have found the operands to fit it; C and the second result
+        // are what the caller borrowed mutably for this launch.
+        unsafe { self.launch_on(stream, operands, &operands.sparse, shapes.along) }
     }
 
-    /// The values of the parameters.
-    pub(super) fn values(
+    /// Launches an operation on operands that were checked, with the work of a pattern for the extent that it does not say.
+    ///
+    /// # Safety
+    /// As [`operation::launch`].
+    unsafe fn launch_on(
         &self,
-        shape: &LaunchShape,
-        operands: &Operands<'_>,
-        places: &Places,
-    ) -> Result<Values, KernelError> {
-        let address = |operand: Operand| self.address(operands, operand);
-        let mut values = Values::new();
-        for parameter in &shape.parameters {
-            values.push(match &parameter.argument {
-                Argument::Map(map) => Value::Map(self.maps.get(address(map.operand), map)?),
-                Argument::Pointer(operand) => Value::Pointer(address(*operand)),
-                Argument::Maps => Value::Pointer(places.maps),
-                Argument::ColIdx => Value::Pointer(places.columns),
-                Argument::BlockIdx => Value::Pointer(places.blocks),
-                Argument::WorkHead => Value::Pointer(places.heads),
-                Argument::Work => Value::Pointer(places.tiles),
-                Argument::StageMetadata => Value::Pointer(places.stage_metadata),
-                Argument::Workspace => Value::Pointer(places.workspace),
-                Argument::Probes => Value::Pointer(self.rings_at()),
-                // Of an attention alone.
-                Argument::Strided(_) => Value::Pointer(0),
-                Argument::Scale => Value::Float(f32::NAN),
-                Argument::VectorStrides(_) => Value::Pointer(0),
-                Argument::Number(number) => Value::Number(*number),
-                Argument::Scalar(at) => match self.given(operands, *at) {
-                    Some(DeviceInput::Scalar(value)) => Value::Float(value),
-                    _ => Value::Float(f32::NAN),
-                },
-            });
+        stream: StreamRef<'_>,
+        operands: &impl Operands<Address = DevicePtr>,
+        sparse: &UntypedBsr<'_>,
+        along: usize,
+    ) -> Result<(), KernelError> {
+        // SAFETY: as the caller vouches; the work plan was made for this pattern (by fingerprint, or on this stream ahead of
+        // the launch, of rows and columns that are checked there) and this extent; the workspace is this stream's.
+        unsafe {
+            operation::launch(&mut self.machine(stream), &self.plan, operands, |_| match sparse.pattern {
+                Some(pattern) => self.list(stream, pattern, along),
+                None => self.lists(stream, sparse, along),
+            })
         }
-        Ok(values)
+    }
+
+    /// The GPU with this kernel and one stream.
+    pub(super) fn machine<'l>(&'l self, stream: StreamRef<'l>) -> Gpu<'l> {
+        Gpu { device: &self.device, function: &self.function, maps: &self.maps, stream }
+    }
+
+    /// The work of a pattern that the host knows, made now or before.
+    fn lists(
+        &self,
+        stream: StreamRef<'_>,
+        sparse: &UntypedBsr<'_>,
+        along: usize,
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+        let work = self.work(sparse, along)?;
+        let (columns, blocks) = match self.plan.tile_scheduler() {
+            // These read no index, by block rows or by block columns.
+            TileScheduler::StageMetadata(_) | TileScheduler::Sddmm => (None, None),
+            _ if self.plan.reads_block_columns() => {
+                let (columns, blocks) = sparse.by_columns(&self.device)?;
+                (Some(columns), Some(blocks))
+            }
+            _ => (Some(sparse.col_idx), None),
+        };
+        let lists = Lists {
+            heads: Some(work.heads.ptr()),
+            tiles: Some(work.tiles.ptr()),
+            stage_metadata: Some(work.stage_metadata.ptr()),
+            columns,
+            blocks,
+            workspace: Some(work.workspaces.of(&self.device, stream)?),
+            probes: self.rings_at(),
+            maps: None,
+        };
+        Ok((work.grid, lists))
     }
 
     /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The
@@ -371,14 +340,14 @@ impl Launcher {
     }
 
     /// Whether the operands fit the kernel and each other.
-    pub(super) fn check(&self, operands: &Operands<'_>) -> Result<fit::Shapes, KernelError> {
-        let Operands { sparse, dense, c, .. } = operands;
+    pub(super) fn check(&self, operands: &DeviceProduct<'_, '_>) -> Result<fit::Shapes, KernelError> {
+        let Product { sparse, dense, c, .. } = operands;
         let (sparse_name, dense_name) = fit::names(self.plan.spec());
         place::check(
             self.device.info().ordinal,
             [(sparse_name, Some(sparse.on)), (dense_name, dense.on), ("C", c.on)],
         )?;
-        let scales = operands.scales();
+        let scales = operands.inputs.scales.unwrap_or(UntypedScales::NONE);
         let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
         let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
         if let Some(pattern) = sparse.pattern {
@@ -417,56 +386,19 @@ pub(super) fn factors<'a>(
     }
 }
 
-impl<'a> Operands<'a> {
-    /// What a launch of an operation with a dense result is given.
-    ///
-    /// # Errors
-    /// [`KernelError::Factors`], [`KernelError::Result`].
-    pub(super) fn new(op: Op, call: &'a UntypedCall<'a>, results: UntypedResults<'_>) -> Result<Self, KernelError> {
-        let (sparse, dense) = factors(op, call.a, call.b)?;
-        match results.c {
-            UntypedMatrix::Dense(c) => Ok(Self { sparse, dense, c, inputs: &call.inputs, second: results.second }),
-            UntypedMatrix::Sparse(_) => Err(KernelError::Result { op }),
-        }
-    }
-
-    /// The scales; none of an unscaled product.
-    fn scales(&self) -> UntypedScales {
-        self.inputs.scales.unwrap_or(UntypedScales::NONE)
-    }
-
-    /// The sizes of their product.
-    pub(super) fn problem(&self, shapes: &fit::Shapes) -> Problem {
-        let Self { sparse, dense, c, .. } = self;
-        Problem {
-            m: c.rows as u64,
-            n: c.cols as u64,
-            k: shapes.inner as u64,
-            nnzb: sparse.places() as u64,
-            lda: dense.ld as u64,
-            ldb: dense.ld as u64,
-            ldc: c.ld as u64,
-            ldt: c.ld as u64,
-        }
-    }
-
-    /// Where an operand of the operation lies.
-    pub(super) fn address(&self, op: Op, operand: Operand) -> DevicePtr {
-        let Self { sparse, dense, c, .. } = self;
-        let scales = self.scales();
-        match operand {
-            // Without stored blocks nothing is read: any valid address serves as A and B.
-            Operand::A | Operand::B if sparse.places() == 0 => c.ptr,
-            Operand::A if op == Op::Dds => dense.ptr,
-            Operand::B if op == Op::Dds => sparse.values.0,
-            Operand::A => sparse.values.0,
-            Operand::B => dense.ptr,
-            Operand::C => c.ptr,
-            Operand::ScaleA => scales.a.ptr,
-            Operand::ScaleB => scales.b.ptr,
-            // The launcher knows these.
-            Operand::Epilogue(_) | Operand::Second | Operand::Order | Operand::V => c.ptr,
-        }
+/// What a launch of an operation with a dense result is given.
+///
+/// # Errors
+/// [`KernelError::Factors`], [`KernelError::Result`].
+pub(super) fn operands<'i, 's>(
+    op: Op,
+    call: &'i UntypedCall<'s>,
+    results: UntypedResults<'_>,
+) -> Result<DeviceProduct<'i, 's>, KernelError> {
+    let (sparse, dense) = factors(op, call.a, call.b)?;
+    match results.c {
+        UntypedMatrix::Dense(c) => Ok(Product { sparse, dense, c, inputs: &call.inputs, second: results.second }),
+        UntypedMatrix::Sparse(_) => Err(KernelError::Result { op }),
     }
 }
 

@@ -19,7 +19,7 @@ use bsr_codegen::{KernelSpec, Plan};
 use arguments::{Arguments, HostArguments, Returns};
 pub use batch::{Batch, PreparedBatch, TypedBatch};
 pub use error::KernelError;
-pub(crate) use inputs::Given;
+pub(crate) use inputs::{Given, program_of};
 pub use launcher::Launcher;
 pub(crate) use launcher::Workspaces;
 pub use matrix::{DeviceMatrix, HostMatrix};

@@ -1,6 +1,6 @@
 //! Whether the operands of an SDDMM fit its kernel: the same question for every device.
 
-use bsr_codegen::{Plan, Problem, TileScheduler};
+use bsr_codegen::{Plan, TileScheduler};
 
 use super::KernelError;
 use super::fit::{self, COORDINATE_BITS, Operand};
@@ -48,19 +48,6 @@ pub(crate) fn operands(plan: &Plan, a: &Operand, b: &Operand, c: (Dtype, &Struct
 pub(crate) fn scales(plan: &Plan, found: Scale) -> Result<(), KernelError> {
     let expected = plan.spec().scale;
     if found == expected { Ok(()) } else { Err(KernelError::Scales { found, expected }) }
-}
-
-/// The sizes of an SDDMM of A and B, each with the elements from one of its lines to the next, into the blocks of `c`.
-pub(crate) fn problem((a, lda): (&Operand, usize), (b, ldb): (&Operand, usize), c: &Structure) -> Problem {
-    Problem {
-        m: a.rows as u64,
-        n: b.cols as u64,
-        k: a.cols as u64,
-        nnzb: c.nnzb() as u64,
-        lda: lda as u64,
-        ldb: ldb as u64,
-        ..Problem::default()
-    }
 }
 
 /// Makes sure that every coordinate fits the kernel's registers.

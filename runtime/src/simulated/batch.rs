@@ -1,20 +1,24 @@
-//! Launches of a list of products with dense results on the simulator.
+//! Launches of a list of problems on the simulator.
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Argument, Op, Operand, Problem};
-use bsr_simulator::{BufferId, GlobalMemory, Param};
+use bsr_simulator::{BufferId, Options, Report};
 
-use super::dense::{factors, fitting};
-use super::lines::{Factor, writers_of};
-use super::memory::{ALIGN, MAP_BYTES, apart, bytes, copy_lines, describe, launch, pad, words};
-use super::workspace::workspace;
-use super::{Options, Report, Simulated, SimulatedError};
+use super::lines::writers_of;
+use super::memory::{Blocks, apart, copy_lines};
+use super::{Simulated, SimulatedError, dense, sddmm};
+use crate::bind::Lists;
+use crate::gpu::{DeviceInputs, UntypedDense};
 use crate::kernel::arguments::UntypedHostCall;
-use crate::kernel::matrix::sealed::OnHost;
+use crate::kernel::matrix::HostDense;
 use crate::kernel::{KernelError, fit};
-use crate::schedule::BatchLists;
-use crate::{Dense, Element, timeline};
+use crate::machine::{Machine, Sim};
+use crate::operation::{self, Operands, Product, Sddmm};
+use crate::schedule::{BatchLists, SddmmWork};
+use crate::{Dense, Element};
+
+/// Factors by the matrix that they are: problems may share it.
+type Uploaded = HashMap<*const (), UntypedDense<BufferId>>;
 
 impl Simulated {
     pub(super) fn dense_results<C: Element>(
@@ -22,109 +26,124 @@ impl Simulated {
         calls: &[UntypedHostCall<'_>],
         options: &Options,
     ) -> Result<(Vec<Dense<C>>, Report), SimulatedError> {
-        let spec = self.plan.spec();
-        let mut memory = GlobalMemory::new();
-        let (mut results, mut maps, mut uploaded) = (vec![], vec![], HashMap::new());
-        let mut stored = vec![];
+        let (spec, none) = (self.plan.spec(), DeviceInputs::none());
+        let (mut sim, mut results, mut problems) = (self.machine(options), vec![], vec![]);
+        let (mut factors, mut stored) = (Uploaded::new(), HashMap::new());
         for (index, call) in calls.iter().enumerate() {
             let checked = || {
-                let (sparse, dense) = factors(spec.op, call)?;
-                let shapes = fitting::<C>(self, &sparse, &dense, &call.inputs)?;
+                let (sparse, dense) = dense::factors(spec.op, call)?;
+                let shapes = dense::fitting::<C>(self, &sparse, &dense, &call.inputs)?;
                 fit::epilogue(&self.plan, shapes.result, &call.inputs)?;
-                Ok((sparse, dense, shapes))
+                Ok((sparse, dense, shapes.result))
             };
-            let (sparse, dense, shapes) =
+            let (sparse, dense, (rows, cols)) =
                 checked().map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
-            let (rows, cols) = shapes.result;
             let c = Dense::<C>::filled(rows, cols, spec.c_layout, C::POISON);
             let wide = apart(&c);
-            let id_c = self.lines(&mut memory, C::to_bytes(wide.data()), wide.ld() * size_of::<C>());
-            if rows > 0 && cols > 0 {
-                pad(&mut memory, id_c, &wide);
-            }
-            let mut once = |of: &dyn OnHost, upload: &dyn Fn(&mut GlobalMemory) -> (BufferId, u64)| {
-                *uploaded.entry(std::ptr::from_ref(of).cast::<()>()).or_insert_with(|| upload(&mut memory))
-            };
-            let upload = |memory: &mut GlobalMemory| {
-                let factor = Factor::new(self, &dense);
-                let ld = factor.ld;
-                (factor.upload(self, memory), ld)
-            };
-            let (values, (factor, ld)) = match sparse.structure.nnzb() {
-                // Without stored blocks nothing is read.
-                0 => (id_c, (id_c, Factor::new(self, &dense).ld)),
-                _ => (
-                    once(sparse.memory, &|memory| (bytes(memory, sparse.memory.placed().1), 0)).0,
-                    once(dense.memory, &upload),
-                ),
-            };
-            let problem = Problem {
-                m: rows as u64,
-                n: cols as u64,
-                k: shapes.inner as u64,
-                nnzb: sparse.structure.nnzb() as u64,
-                lda: ld,
-                ldb: ld,
-                ldc: self.leading(wide.ld(), size_of::<C>()),
-                ldt: self.leading(wide.ld(), size_of::<C>()),
-            };
-            let mut described = vec![];
-            if rows > 0 && cols > 0 {
-                let sparse_operand = if spec.op == Op::Dds { Operand::B } else { Operand::A };
-                for map in self.plan.problem_maps(&problem) {
-                    let buffer = match map.operand {
-                        Operand::C => id_c,
-                        operand if operand == sparse_operand => values,
-                        _ => factor,
-                    };
-                    described.push(describe(map.tiled()?, map.offset_bytes, buffer)?);
-                }
-            }
-            maps.push(described);
-            stored.push((sparse.structure, shapes.along));
-            results.push((c, id_c, wide.ld()));
+            let placed = self.dense_c(&mut sim, &wide);
+            let structure = sparse.structure;
+            // Without stored blocks nothing is read.
+            let unread = (structure.nnzb() == 0).then_some(placed.ptr);
+            let mut upload = || sim.bytes(sparse.memory.placed().1);
+            let key = std::ptr::from_ref(sparse.memory).cast::<()>();
+            let values = unread.unwrap_or_else(|| *stored.entry(key).or_insert_with(&mut upload));
+            problems.push(Product {
+                sparse: Blocks { structure, values, spare: 0 },
+                dense: self.shared_factor(&mut sim, &mut factors, &dense, unread),
+                c: placed,
+                inputs: &none,
+                second: None,
+            });
+            results.push((c, wide.ld()));
         }
-        let lists = BatchLists::new(&self.plan, &stored, self.clusters);
-        if lists.is_empty() {
-            return Ok((results.into_iter().map(|(c, ..)| c).collect(), Report::default()));
-        }
-        let (each, shape) = (self.plan.problem_maps(&Problem::default()).len(), lists.grid);
-        let id_maps = memory.alloc(calls.len() * each * MAP_BYTES, ALIGN);
-        for (problem, described) in maps.into_iter().enumerate() {
-            for (at, map) in described.into_iter().enumerate() {
-                memory.place_map(id_maps, ((problem * each + at) * MAP_BYTES) as u64, map);
-            }
-        }
-        let shape = self.plan.launch(&Problem::default(), shape);
-        let workspace = workspace(&mut memory, lists.workspace);
-        let rings = timeline::rings(&self.plan, &mut memory);
-        let params = shape.parameters.iter().map(|parameter| match &parameter.argument {
-            Argument::Maps => Param::Buffer(id_maps),
-            Argument::ColIdx => Param::Buffer(words(&mut memory, &lists.col_idx)),
-            Argument::BlockIdx => Param::Buffer(words(&mut memory, &lists.block_idx)),
-            Argument::WorkHead => Param::Buffer(words(&mut memory, &lists.heads)),
-            Argument::Work => Param::Buffer(words(&mut memory, &lists.tiles)),
-            Argument::Number(number) => Param::U32(*number),
-            Argument::StageMetadata => Param::Buffer(words(&mut memory, &lists.stage_metadata)),
-            Argument::Workspace => Param::Buffer(workspace),
-            Argument::Probes => rings.map_or(Param::U64(0), Param::Buffer),
-            Argument::Map(_) | Argument::Strided(_) | Argument::Pointer(_) => Param::U64(0),
-            Argument::Scalar(_) | Argument::Scale | Argument::VectorStrides(_) => Param::U64(0),
-        });
-        let launched = launch(&shape, params.collect());
-        let used = (lists.workspace > 0).then_some(workspace);
-        let written: Vec<BufferId> = results.iter().map(|(_, id, _)| *id).collect();
-        let mut report = self.launch_with(&launched, &mut memory, used, &written, options)?;
-        self.records.keep(rings.map(|id| memory.bytes(id)));
-        if let Some((c, id_c, ld)) = results.first() {
-            writers_of(&mut report, *id_c, (ld * size_of::<C>(), c.ld() * size_of::<C>()));
-        }
-        let read = |(mut c, id, ld): (Dense<C>, BufferId, usize)| {
-            if c.rows() > 0 && c.cols() > 0 {
-                copy_lines(&mut c, ld, &C::from_bytes(memory.bytes(id)));
-            }
-            c
+        let pattern = |problem: &Product<'_, Blocks<'_>>| problem.shapes(&self.plan).along;
+        let patterns: Vec<_> = problems.iter().map(|problem| (problem.sparse.structure, pattern(problem))).collect();
+        let work = BatchLists::new(&self.plan, &patterns, self.clusters);
+        let lists = Lists {
+            heads: Some(sim.words(&work.heads)),
+            tiles: Some(sim.words(&work.tiles)),
+            columns: Some(sim.words(&work.col_idx)),
+            blocks: Some(sim.words(&work.block_idx)),
+            stage_metadata: Some(sim.words(&work.stage_metadata)),
+            workspace: Some(sim.workspace(work.workspace)),
+            ..Lists::default()
         };
-        Ok((results.into_iter().map(read).collect(), report))
+        self.launch_batch(&mut sim, &problems, work.grid, lists)?;
+        for ((c, ld), problem) in results.iter_mut().zip(&problems).filter(|(_, problem)| !problem.is_empty()) {
+            copy_lines(c, *ld, &C::from_bytes(sim.memory.bytes(problem.c.ptr)));
+        }
+        if let Some(((c, ld), problem)) = results.first().zip(problems.first()) {
+            writers_of(&mut sim.report, problem.c.ptr, [*ld, c.ld()].map(|ld| ld.max(1) * size_of::<C>()));
+        }
+        Ok((results.into_iter().map(|(c, _)| c).collect(), sim.report))
+    }
+
+    pub(super) fn sparse_results<C: Element>(
+        &self,
+        calls: &[UntypedHostCall<'_>],
+        options: &Options,
+    ) -> Result<(Vec<Vec<C>>, Report), SimulatedError> {
+        let (mut sim, none) = (self.machine(options), DeviceInputs::none());
+        let (mut factors, mut problems) = (Uploaded::new(), vec![]);
+        for (index, call) in calls.iter().enumerate() {
+            let checked = || {
+                let (a, b, structure) = sddmm::factors(self.plan.spec().op, call)?;
+                sddmm::fitting::<C>(&self.plan, (&a, &b), structure, &call.inputs)?;
+                Ok((a, b, structure))
+            };
+            let (a, b, structure) =
+                checked().map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
+            let id = sim.bytes(C::to_bytes(&vec![C::POISON; structure.stored()]));
+            // Factors without K are not read.
+            let unread = (a.operand.cols == 0).then_some(id);
+            problems.push(Sddmm {
+                a: self.shared_factor(&mut sim, &mut factors, &a, unread),
+                b: self.shared_factor(&mut sim, &mut factors, &b, unread),
+                c: Blocks { structure, values: sim.result(id), spare: 0 },
+                inputs: &none,
+                second: None,
+            });
+        }
+        let patterns: Vec<_> = problems.iter().map(|problem| (problem.c.structure, problem.a.cols)).collect();
+        let work = SddmmWork::batch(&self.plan, &patterns, self.clusters);
+        let (ctas, heads, tiles) = work.map_or((0, vec![], vec![]), |work| (work.ctas(), work.heads(), work.words()));
+        let lists = Lists { heads: Some(sim.words(&heads)), tiles: Some(sim.words(&tiles)), ..Lists::default() };
+        self.launch_batch(&mut sim, &problems, [ctas, 1], lists)?;
+        if let Some(first) = problems.first() {
+            let all = (first.c.structure.stored() * size_of::<C>()).max(1);
+            writers_of(&mut sim.report, first.c.values, [all; 2]);
+        }
+        let bytes = |c: &Blocks<'_>| &sim.memory.bytes(c.values)[..c.structure.stored() * size_of::<C>()];
+        let results = problems.iter().map(|problem| C::from_bytes(bytes(&problem.c))).collect();
+        Ok((results, sim.report))
+    }
+
+    fn shared_factor(
+        &self,
+        sim: &mut Sim<'_>,
+        uploaded: &mut Uploaded,
+        dense: &HostDense<'_>,
+        unread: Option<BufferId>,
+    ) -> UntypedDense<BufferId> {
+        let key = std::ptr::from_ref(dense.memory).cast();
+        match unread {
+            Some(_) => self.factor(sim, dense, unread),
+            None => *uploaded.entry(key).or_insert_with(|| self.factor(sim, dense, None)),
+        }
+    }
+
+    fn launch_batch<O: Operands<Address = BufferId>>(
+        &self,
+        sim: &mut Sim<'_>,
+        problems: &[O],
+        grid: [u32; 2],
+        lists: Lists<BufferId>,
+    ) -> Result<(), SimulatedError> {
+        let maps = operation::maps(&self.plan, problems, |at, map| sim.map(at, map))?;
+        let lists = Lists { maps: Some(sim.maps(maps)), probes: sim.rings, ..lists };
+        // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
+        unsafe { operation::launch_batch(sim, &self.plan, grid, &lists)? };
+        self.records.keep(sim.records());
+        Ok(())
     }
 }

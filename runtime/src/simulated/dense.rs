@@ -1,20 +1,20 @@
 //! Products with a dense result on the simulator.
 
-use bsr_codegen::{Op, Operand, Pdl, Problem, TileScheduler};
-use bsr_simulator::{GlobalMemory, Options, Report};
+use bsr_codegen::{Op, Pdl};
+use bsr_simulator::{Options, Report};
 
-use super::lines::{Factor, writers_of};
+use super::lines::writers_of;
 use super::lists::Listed;
-use super::memory::{Uploads, apart, copy_lines, launch, pad, set_to_zero};
-use super::workspace::workspace;
+use super::memory::{Blocks, apart, copy_lines, rows_of};
 use super::{Simulated, SimulatedError};
-use crate::epilogue::{Input, Inputs, Matrix, Results};
+use crate::epilogue::{Inputs, Results};
 use crate::gpu::initial;
 use crate::kernel::arguments::UntypedHostCall;
 use crate::kernel::matrix::{HostDense, HostSparse, HostView};
 use crate::kernel::{KernelError, fit};
-use crate::schedule::WorkLists;
-use crate::{Dense, Element, timeline};
+use crate::machine::Sim;
+use crate::operation::{self, Operands as _, Product};
+use crate::{Dense, Element};
 
 /// The sparse factor and the dense one.
 ///
@@ -62,116 +62,44 @@ impl Simulated {
         }
         let shapes = fitting::<C>(self, sparse, dense, inputs)?;
         let (layout, (rows, cols)) = (spec.c_layout, shapes.result);
-        let reduction = fit::epilogue(&self.plan, (rows, cols), inputs)?;
+        fit::epilogue(&self.plan, (rows, cols), inputs)?;
         let before = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
         let mut c = before.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
-        let start = reduction.map(|reduction| vec![reduction.start(); rows]);
-        if c.rows() == 0 || c.cols() == 0 {
-            return Ok((Results { c, rows: start }, Report::default()));
-        }
-        let tile = fit::tile(&self.plan, inputs).map(Matrix::padded);
-        let work = WorkLists::new(&self.plan, sparse.structure, shapes.along, self.clusters);
-        if self.plan.tile_scheduler() == TileScheduler::CtaPerBlock {
-            set_to_zero(&mut c);
-            if work.is_empty() {
-                return Ok((Results { c, rows: None }, Report::default()));
-            }
-        }
-        let mut memory = GlobalMemory::new();
-        let listed = self.listed(sparse.structure, shapes.along, &mut memory)?;
-        if let Some(Listed { findings, .. }) = &listed
-            && !findings.is_empty()
-        {
-            let report = Report { findings: findings.clone(), ..Report::default() };
-            return Ok((Results { c, rows: start }, report));
-        }
-        let spare = if listed.is_some() { Listed::SPARE } else { 0 };
-        let wide = apart(&c);
-        let (factor, pitch) = (Factor::new(self, dense), wide.ld() * size_of::<C>());
-        let problem = Problem {
-            m: rows as u64,
-            n: cols as u64,
-            k: shapes.inner as u64,
-            nnzb: (sparse.structure.nnzb() + spare) as u64,
-            lda: factor.ld,
-            ldb: factor.ld,
-            ldc: self.leading(wide.ld(), size_of::<C>()),
-            ldt: tile.as_ref().map_or(wide.ld(), Matrix::ld) as u64,
-        };
-        let shape = self.plan.launch(&problem, listed.as_ref().map_or(work.grid, |listed| listed.grid));
-
-        let (columns, blocks) = match self.plan.reads_block_columns() {
-            true => (sparse.structure.transposed().col_idx(), sparse.structure.transposed().block_idx()),
-            false => (sparse.structure.col_idx(), &[][..]),
-        };
-        let workspace_bytes = listed.as_ref().map_or(work.workspace, |listed| listed.workspace);
-        let workspace = workspace(&mut memory, workspace_bytes);
-        let rings = timeline::rings(&self.plan, &mut memory);
-        let mut uploads = Uploads {
-            memory: &mut memory,
-            columns,
-            blocks,
-            work: &work,
-            listed: listed.as_ref(),
-            workspace,
-            rings,
-            operands: vec![],
-        };
-        let id_c = self.lines(uploads.memory, C::to_bytes(wide.data()), pitch);
-        uploads.operands.push((Operand::C, id_c));
-        // Without stored blocks nothing is read: any valid address serves as A and B.
-        let (left, right) = if spec.op == Op::Dds { (Operand::B, Operand::A) } else { (Operand::A, Operand::B) };
-        if sparse.structure.nnzb() > 0 {
+        let (mut sim, wide) = (self.machine(options), apart(&c));
+        let placed = self.dense_c(&mut sim, &wide);
+        let structure = sparse.structure;
+        let spare = if self.lists.is_some() { Listed::SPARE } else { 0 };
+        // Without stored blocks nothing is read.
+        let unread = (structure.nnzb() == 0).then_some(placed.ptr);
+        let values = unread.unwrap_or_else(|| {
             let mut values = sparse.memory.placed().1;
             // Places that no block has hold what no block holds.
-            values.extend(vec![0xFF; values.len() / sparse.structure.nnzb() * spare]);
-            uploads.operand(left, values);
-            let id = factor.upload(self, uploads.memory);
-            uploads.operands.push((right, id));
-        }
-        let scalars = uploads.inputs(&self.plan, inputs, tile.as_ref());
-        if let Some(start) = &start {
-            uploads.operand(Operand::Second, f32::to_bytes(start));
-        }
-        let params = uploads.params(&shape, &scalars)?;
-        if spec.pdl == Pdl::Early {
-            uploads.settle_sparse(&shape, &params, left);
-        }
-        let id_second = uploads.buffer(Operand::Second);
-        pad(&mut memory, id_c, &wide);
-
-        let (used, results) = ((workspace_bytes > 0).then_some(workspace), [id_c, id_second]);
-        let mut report = self.launch_with(&launch(&shape, params), &mut memory, used, &results, options)?;
-        self.records.keep(rings.map(|id| memory.bytes(id)));
-        writers_of(&mut report, id_c, (pitch, c.ld() * size_of::<C>()));
-        copy_lines(&mut c, wide.ld(), &C::from_bytes(memory.bytes(id_c)));
-        let rows = start.map(|_| f32::from_bytes(memory.bytes(id_second)));
-        Ok((Results { c, rows }, report))
-    }
-}
-
-impl Uploads<'_> {
-    /// Scales, the order of rows, and what the epilogue's parameters are given; the numbers among them come back.
-    fn inputs(&mut self, plan: &bsr_codegen::Plan, inputs: &Inputs, tile: Option<&Matrix>) -> Vec<(usize, f32)> {
-        let scales = inputs.scales_given();
-        self.operand(Operand::ScaleA, f32::to_bytes(scales.a()));
-        self.operand(Operand::ScaleB, f32::to_bytes(scales.b()));
-        let program = plan.spec().epilogue.map(|epilogue| epilogue.program());
-        let mut scalars = vec![];
-        for (at, input) in program.iter().flat_map(|program| program.inputs()).enumerate() {
-            match inputs.get(&input.name) {
-                Some(Input::Vector(vector)) => self.operand(Operand::Epilogue(at), vector.to_bytes()),
-                Some(Input::Matrix(_)) => {
-                    self.operand(Operand::Epilogue(at), tile.map(Matrix::to_bytes).unwrap_or_default());
-                }
-                // C itself is where an operand without a buffer is looked for.
-                Some(Input::Result(_) | Input::Blocks(_) | Input::Held(_)) | None => {}
-                Some(Input::Scalar(value)) => scalars.push((at, *value)),
+            values.extend(vec![0xFF; values.len() / structure.nnzb() * spare]);
+            sim.bytes(values)
+        });
+        let product = Product {
+            sparse: Blocks { structure, values, spare },
+            dense: self.factor(&mut sim, dense, unread),
+            c: placed,
+            inputs: &self.further(&mut sim, inputs),
+            second: self.second(&mut sim, rows),
+        };
+        let list = |sim: &mut Sim<'_>| {
+            let (grid, lists) = self.list(sim, structure, shapes.along)?;
+            if spec.pdl == Pdl::Early {
+                // No earlier kernel writes the sparse operand and the lists that are made of it.
+                let settled = [lists.heads, lists.tiles, lists.columns, lists.blocks, Some(values)];
+                settled.into_iter().flatten().for_each(|id| sim.memory.settle(id));
             }
+            Ok((grid, lists))
+        };
+        // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
+        unsafe { operation::launch(&mut sim, &self.plan, &product, list)? };
+        if !product.is_empty() {
+            self.records.keep(sim.records());
+            copy_lines(&mut c, wide.ld(), &C::from_bytes(sim.memory.bytes(placed.ptr)));
+            writers_of(&mut sim.report, placed.ptr, [&wide, &c].map(|c| c.ld() * size_of::<C>()));
         }
-        if let Some(order) = inputs.rows_to() {
-            self.operand(Operand::Order, order.as_slice().iter().flat_map(|row| row.to_le_bytes()).collect());
-        }
-        scalars
+        Ok((Results { c, rows: rows_of(&sim, product.second) }, sim.report))
     }
 }

@@ -3,8 +3,8 @@
 use bsr_simulator::{BufferId, GlobalMemory, Report};
 
 use super::Simulated;
-use super::memory::{ALIGN, bytes as upload};
 use crate::kernel::matrix::HostDense;
+use crate::machine::{ALIGN, upload};
 
 /// Bytes from one line of a far operand to the next, as many as kernels count in 32 bits: offsets in bytes overflow at the
 /// third line, in elements of two bytes at the fourth, and in pieces of 16 bytes at the 23rd.
@@ -53,7 +53,7 @@ impl Factor {
 
 /// Leaves the writers of a result, whose lines lie `there` bytes apart in memory and `here` bytes in the matrix that is
 /// handed out, with their bytes counted in the latter.
-pub(super) fn writers_of(report: &mut Report, result: BufferId, (there, here): (usize, usize)) {
+pub(super) fn writers_of(report: &mut Report, result: BufferId, [there, here]: [usize; 2]) {
     report.writers.retain(|writer| writer.buffer == result && writer.bytes.start % there < here);
     for writer in &mut report.writers {
         let place = |at: usize| at / there * here + (at % there).min(here);

@@ -1,126 +1,175 @@
 //! What a launch reads and writes, in the simulator's memory.
 
-use bsr_codegen::{Argument, LaunchShape, Operand, TensorMapError, TensorMapFault, Tiled};
-use bsr_simulator::{BufferId, GlobalMemory, Launch, Param, Swizzle, TensorElement, TensorMapDesc};
+use bsr_codegen::epilogue::Program;
+use bsr_codegen::{Dtype, Layout, Scale};
+use bsr_simulator::{BufferId, Options};
 
+use super::lines::Factor;
 use super::lists::Listed;
+use super::{Simulated, SimulatedError};
+use crate::bind::Lists;
+use crate::epilogue::{Input, Inputs};
+use crate::gpu::{
+    DeviceInput, DeviceInputs, Fingerprint, Range, UntypedDense, UntypedOrder, UntypedScales, UntypedVector,
+};
+use crate::kernel::matrix::HostDense;
+use crate::kernel::{fit, program_of};
+use crate::machine::Sim;
+use crate::operation::Stored;
 use crate::schedule::WorkLists;
-use crate::{Dense, Dtype, Element, Layout};
+use crate::{Dense, Element, Structure};
 
-/// Alignment of every buffer in bytes, as `cudaMalloc` gives it.
-pub(super) const ALIGN: u64 = 256;
+/// A block-sparse matrix in the simulator's memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks<'h> {
+    pub(super) structure: &'h Structure,
+    pub(super) values: BufferId,
+    /// Places for blocks that no block has.
+    pub(super) spare: usize,
+}
 
-/// Bytes of a tensor map.
-pub(super) const MAP_BYTES: usize = 128;
+impl Stored for Blocks<'_> {
+    type Address = BufferId;
 
-/// A buffer of some bytes even without content, so that it has an address.
-pub(super) fn bytes(memory: &mut GlobalMemory, bytes: Vec<u8>) -> BufferId {
-    match bytes.is_empty() {
-        true => memory.alloc(16, ALIGN),
-        false => memory.upload(bytes, ALIGN),
+    fn structure(&self) -> &Structure {
+        self.structure
+    }
+
+    fn values(&self) -> BufferId {
+        self.values
+    }
+
+    fn places(&self) -> usize {
+        self.structure.nnzb() + self.spare
     }
 }
 
-/// What a launch reads and writes, in the simulator's memory.
-pub(super) struct Uploads<'m> {
-    pub(super) memory: &'m mut GlobalMemory,
-    pub(super) columns: &'m [i32],
-    pub(super) blocks: &'m [i32],
-    pub(super) work: &'m WorkLists,
-    /// What kernels have listed in place of that.
-    pub(super) listed: Option<&'m Listed>,
-    /// Where CTAs pass on partial sums.
-    pub(super) workspace: BufferId,
-    /// The rings of a probed kernel.
-    pub(super) rings: Option<BufferId>,
-    /// The operands there are; C is the first.
-    pub(super) operands: Vec<(Operand, BufferId)>,
-}
-
-impl Uploads<'_> {
-    pub(super) fn operand(&mut self, operand: Operand, bytes: Vec<u8>) {
-        let id = self::bytes(self.memory, bytes);
-        self.operands.push((operand, id));
+impl Simulated {
+    /// The simulator with this kernel, and an empty memory.
+    pub(crate) fn machine(&self, options: &Options) -> Sim<'_> {
+        // A kernel with `griddepcontrol` begins while an earlier kernel may still be writing every buffer.
+        let dependent = options.dependent || self.module.uses_griddepcontrol(&self.entry);
+        Sim::new((&self.module, &self.entry), &self.plan, Options { dependent, ..options.clone() })
     }
 
-    /// The buffer of an operand; that of C where there is none.
-    pub(super) fn buffer(&self, operand: Operand) -> BufferId {
-        let found = self.operands.iter().find(|(there, _)| *there == operand);
-        found.unwrap_or(&self.operands[0]).1
+    /// A dense factor; at another buffer's address, without content, where the kernel reads nothing of it.
+    pub(super) fn factor(
+        &self,
+        sim: &mut Sim<'_>,
+        dense: &HostDense<'_>,
+        unread: Option<BufferId>,
+    ) -> UntypedDense<BufferId> {
+        let (factor, operand) = (Factor::new(self, dense), dense.operand);
+        let ld = factor.ld;
+        placed(unread.unwrap_or_else(|| factor.upload(self, &mut sim.memory)), operand, ld)
     }
 
-    pub(super) fn params(
-        &mut self,
-        shape: &LaunchShape,
-        scalars: &[(usize, f32)],
-    ) -> Result<Vec<Param>, TensorMapError> {
-        let listed = self.listed;
-        let of_lists = |argument: &Argument| {
-            let listed = listed?;
-            match argument {
-                // Where block rows share tiles, `columns` are their unions.
-                Argument::ColIdx | Argument::StageMetadata => Some(listed.columns),
-                Argument::BlockIdx => Some(listed.blocks),
-                Argument::WorkHead => Some(listed.heads),
-                Argument::Work => Some(listed.work),
-                _ => None,
-            }
+    /// A dense result, and what lies between its lines.
+    pub(super) fn dense_c<C: Element>(&self, sim: &mut Sim<'_>, c: &Dense<C>) -> UntypedDense<BufferId> {
+        let id = self.lines(&mut sim.memory, C::to_bytes(c.data()), c.ld() * size_of::<C>());
+        if !c.data().is_empty() {
+            let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
+            sim.memory.pad(id, (line * size_of::<C>()) as u64, (c.ld() * size_of::<C>()) as u64);
+        }
+        placed(sim.result(id), fit::Operand::from(c), self.leading(c.ld(), size_of::<C>()))
+    }
+
+    /// The lists of a pattern's work, for the extent that it does not say: those of the host, or those that kernels make.
+    pub(super) fn list(
+        &self,
+        sim: &mut Sim<'_>,
+        structure: &Structure,
+        along: usize,
+    ) -> Result<([u32; 2], Lists<BufferId>), SimulatedError> {
+        let probes = sim.rings;
+        if let Some(kernels) = &self.lists {
+            let listed = Listed::new(&self.plan, structure, along, self.clusters, kernels, &mut sim.memory)?;
+            sim.report.findings = listed.findings;
+            let lists = Lists {
+                heads: Some(listed.heads),
+                tiles: Some(listed.work),
+                columns: Some(listed.columns),
+                // Where block rows share tiles, the columns are their unions.
+                stage_metadata: Some(listed.columns),
+                blocks: Some(listed.blocks),
+                workspace: Some(sim.workspace(listed.workspace)),
+                maps: None,
+                probes,
+            };
+            return Ok((listed.grid, lists));
+        }
+        let work = WorkLists::new(&self.plan, structure, along, self.clusters);
+        let (columns, blocks) = match self.plan.reads_block_columns() {
+            true => (structure.transposed().col_idx(), structure.transposed().block_idx()),
+            false => (structure.col_idx(), &[][..]),
         };
-        let param = |argument: &Argument| {
-            Ok(match argument {
-                argument if of_lists(argument).is_some() => of_lists(argument).map_or(Param::U64(0), Param::Buffer),
-                Argument::Map(map) => {
-                    Param::TensorMap(describe(map.tiled()?, map.offset_bytes, self.buffer(map.operand))?)
-                }
-                // A kernel for a list of problems is launched by `multiply_batch`.
-                Argument::Maps => Param::U64(0),
-                Argument::Pointer(operand) => Param::Buffer(self.buffer(*operand)),
-                Argument::ColIdx => Param::Buffer(self.words(self.columns.iter().map(|column| column.cast_unsigned()))),
-                Argument::BlockIdx => Param::Buffer(self.words(self.blocks.iter().map(|block| block.cast_unsigned()))),
-                Argument::WorkHead => Param::Buffer(self.words(self.work.heads.iter().copied())),
-                Argument::Work => Param::Buffer(self.words(self.work.tiles.iter().copied())),
-                Argument::Workspace => Param::Buffer(self.workspace),
-                Argument::Probes => self.rings.map_or(Param::U64(0), Param::Buffer),
-                // Of an attention alone.
-                Argument::Strided(_) => Param::U64(0),
-                Argument::Scale => Param::F32(f32::NAN),
-                Argument::VectorStrides(_) => Param::U64(0),
-                Argument::StageMetadata => Param::Buffer(self.words(self.work.stage_metadata.iter().copied())),
-                Argument::Number(number) => Param::U32(*number),
-                Argument::Scalar(at) => {
-                    Param::F32(scalars.iter().find(|(given, _)| given == at).map_or(f32::NAN, |(_, value)| *value))
-                }
-            })
+        let [columns, blocks] =
+            [columns, blocks].map(|list| sim.bytes(list.iter().flat_map(|word| word.to_le_bytes()).collect()));
+        let lists = Lists {
+            heads: Some(sim.words(&work.heads)),
+            tiles: Some(sim.words(&work.tiles)),
+            stage_metadata: Some(sim.words(&work.stage_metadata)),
+            columns: Some(columns),
+            blocks: Some(blocks),
+            workspace: Some(sim.workspace(work.workspace)),
+            maps: None,
+            probes,
         };
-        shape.parameters.iter().map(|parameter| &parameter.argument).map(param).collect()
+        Ok((work.grid, lists))
     }
 
-    /// Tells the simulator which buffers no earlier kernel writes: the sparse operand and the lists that are made of it.
-    pub(super) fn settle_sparse(&mut self, shape: &LaunchShape, params: &[Param], sparse: Operand) {
-        let ids: Vec<BufferId> = shape
-            .parameters
-            .iter()
-            .zip(params)
-            .filter_map(|(parameter, param)| match (&parameter.argument, param) {
-                (Argument::ColIdx | Argument::BlockIdx | Argument::WorkHead | Argument::Work, Param::Buffer(id)) => {
-                    Some(*id)
+    /// What the kernel reads besides its factors.
+    pub(super) fn further<'h>(&self, sim: &mut Sim<'_>, given: &'h Inputs) -> DeviceInputs<'h, BufferId> {
+        let mut inputs = DeviceInputs::none();
+        for name in given.names() {
+            let input = match given.get(name) {
+                Some(Input::Vector(vector)) => {
+                    let ptr = sim.bytes(vector.to_bytes());
+                    DeviceInput::Vector(UntypedVector { ptr, dtype: vector.dtype(), len: vector.len() })
                 }
-                (Argument::Map(map), Param::TensorMap(described)) if map.operand == sparse => Some(described.buffer),
-                _ => None,
-            })
-            .collect();
-        ids.into_iter().for_each(|id| self.memory.settle(id));
+                Some(Input::Matrix(matrix)) => {
+                    let (padded, (rows, cols)) = (matrix.padded(), matrix.shape());
+                    let operand = fit::Operand { dtype: matrix.dtype(), layout: matrix.layout(), rows, cols };
+                    DeviceInput::Matrix(placed(sim.bytes(padded.to_bytes()), operand, padded.ld() as u64))
+                }
+                Some(Input::Blocks(blocks)) => {
+                    let id = sim.bytes(blocks.to_bytes());
+                    let fingerprint = Fingerprint::of(blocks.structure());
+                    DeviceInput::Blocks { dtype: blocks.dtype(), fingerprint, values: (id, id) }
+                }
+                Some(Input::Scalar(value)) => DeviceInput::Scalar(*value),
+                Some(Input::Result(_) | Input::Held(_)) | None => DeviceInput::Result,
+            };
+            inputs = inputs.with(name, input);
+        }
+        let scales = given.scales_given();
+        if scales.kind() != Scale::Unscaled {
+            let [a, b] = [scales.a(), scales.b()].map(|of| Range { ptr: sim.bytes(f32::to_bytes(of)), len: of.len() });
+            inputs.scales = Some(UntypedScales { kind: scales.kind(), a, b });
+        }
+        inputs.order = given.rows_to().map(|order| {
+            let ptr = sim.bytes(order.as_slice().iter().flat_map(|row| row.to_le_bytes()).collect());
+            UntypedOrder { ptr, len: order.len() }
+        });
+        inputs
     }
 
-    fn words(&mut self, words: impl Iterator<Item = u32>) -> BufferId {
-        bytes(self.memory, words.flat_map(u32::to_le_bytes).collect())
+    /// A place for the second result of an epilogue that has one.
+    pub(super) fn second(&self, sim: &mut Sim<'_>, rows: usize) -> Option<UntypedVector<BufferId>> {
+        program_of(&self.plan).and_then(Program::reduction)?;
+        let id = sim.bytes(vec![0; size_of::<f32>() * rows]);
+        Some(UntypedVector { ptr: sim.result(id), dtype: Dtype::F32, len: rows })
     }
 }
 
-/// Sets the elements to zero, and nothing between the lines.
-pub(super) fn set_to_zero<T: Element>(c: &mut Dense<T>) {
-    let (ld, line) = (c.ld(), if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() });
-    c.data_mut().chunks_mut(ld).for_each(|whole| whole[..line].fill(T::ZERO));
+fn placed(ptr: BufferId, operand: fit::Operand, ld: u64) -> UntypedDense<BufferId> {
+    let fit::Operand { dtype, layout, rows, cols } = operand;
+    UntypedDense { ptr, dtype, rows, cols, layout, ld: ld as usize, foreign: false, on: None }
+}
+
+/// The second result after the launch.
+pub(super) fn rows_of(sim: &Sim<'_>, second: Option<UntypedVector<BufferId>>) -> Option<Vec<f32>> {
+    second.map(|second| f32::from_bytes(&sim.memory.bytes(second.ptr)[..size_of::<f32>() * second.len]))
 }
 
 /// A result whose lines lie 16 bytes further apart than they must: a kernel may not rely on the least distance, and what
@@ -132,52 +181,8 @@ pub(super) fn apart<T: Element>(c: &Dense<T>) -> Dense<T> {
     Dense::from_vec(c.rows(), c.cols(), c.layout(), wide, data).unwrap_or_else(|_| c.clone())
 }
 
-/// Tells the simulator what lies between the lines of a result.
-pub(super) fn pad<T: Element>(memory: &mut GlobalMemory, id: BufferId, c: &Dense<T>) {
-    let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
-    memory.pad(id, (line * size_of::<T>()) as u64, (c.ld() * size_of::<T>()) as u64);
-}
-
 /// Takes over the lines of a result that lie `ld` elements apart in `data`.
 pub(super) fn copy_lines<T: Element>(c: &mut Dense<T>, ld: usize, data: &[T]) {
     let own = c.ld();
     c.data_mut().chunks_mut(own).zip(data.chunks(ld)).for_each(|(to, from)| to.copy_from_slice(&from[..own]));
-}
-
-pub(super) fn launch(shape: &LaunchShape, params: Vec<Param>) -> Launch {
-    let [x, y] = shape.grid;
-    Launch {
-        grid: [x, y, 1],
-        cluster: [shape.cluster, 1, 1],
-        block: [shape.block, 1, 1],
-        shared_bytes: shape.shared_bytes,
-        params,
-    }
-}
-
-/// A tensor map whose first element is so far from a buffer's first byte.
-pub(crate) fn describe(map: Tiled<'_>, offset: u64, buffer: BufferId) -> Result<TensorMapDesc, TensorMapError> {
-    let Tiled { operand, dtype, dims, strides_bytes, box_dims, swizzle_bytes } = map;
-    let swizzle = Swizzle::from_span(swizzle_bytes);
-    Ok(TensorMapDesc {
-        buffer,
-        offset,
-        element: match dtype {
-            Dtype::F16 => TensorElement::F16,
-            Dtype::BF16 => TensorElement::Bf16,
-            Dtype::F32 => TensorElement::F32,
-            Dtype::I32 => TensorElement::B32,
-            Dtype::E4M3 | Dtype::E5M2 | Dtype::I8 => TensorElement::B8,
-        },
-        dims: dims.to_vec(),
-        strides: strides_bytes.to_vec(),
-        box_dims: box_dims.to_vec(),
-        element_strides: vec![1; dims.len()],
-        swizzle: swizzle.ok_or(TensorMapError { operand, fault: TensorMapFault::Swizzle(swizzle_bytes) })?,
-        fill_nan: false,
-    })
-}
-
-pub(super) fn words(memory: &mut GlobalMemory, words: &[u32]) -> BufferId {
-    bytes(memory, words.iter().flat_map(|word| word.to_le_bytes()).collect())
 }

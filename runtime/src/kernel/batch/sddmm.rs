@@ -3,28 +3,46 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use bsr_codegen::{Op, Operand, Problem, Scale};
+use bsr_codegen::{Op, Scale};
 
-use super::{Batch, MAP_WORDS, PreparedBatch};
-use crate::gpu::{CUtensorMap, DeviceBuffer, DeviceInputs, DevicePtr, UntypedBsr, UntypedDense, UntypedVector};
+use super::{Batch, PreparedBatch};
+use crate::gpu::{DeviceBuffer, DeviceInputs, DevicePtr, NO_INPUTS, UntypedBsr, UntypedDense, UntypedVector};
 use crate::kernel::arguments::{UntypedCall, UntypedResults};
 use crate::kernel::fit::COORDINATE_BITS;
 use crate::kernel::launcher::{Launcher, Workspaces, check_overlap};
 use crate::kernel::matrix::UntypedMatrix;
 use crate::kernel::{KernelError, fit, inputs, sddmm};
+use crate::operation::{Sddmm, Stored};
 use crate::schedule::SddmmWork;
 use crate::{Dtype, Structure};
 
 /// One SDDMM of a list.
+pub(super) type SddmmProblem<'m> = Sddmm<'static, Blocks<'m>>;
+
+/// The blocks of a result: of a matrix, or of a part of it.
 #[derive(Debug)]
-pub(super) struct SddmmProblem<'m> {
-    a: UntypedDense,
-    b: UntypedDense,
-    /// Where C's blocks are: C^T's under `transpose = on`.
+pub(super) struct Blocks<'m> {
+    /// Where they are: C^T's under `transpose = on`.
     structure: Cow<'m, Structure>,
     dtype: Dtype,
     /// First and last byte address (exclusive) of their values.
     values: (DevicePtr, DevicePtr),
+}
+
+impl Stored for Blocks<'_> {
+    type Address = DevicePtr;
+
+    fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    fn values(&self) -> DevicePtr {
+        self.values.0
+    }
+
+    fn places(&self) -> usize {
+        self.structure.nnzb()
+    }
 }
 
 impl<'m> Batch<'_, 'm> {
@@ -35,9 +53,8 @@ impl<'m> Batch<'_, 'm> {
         results: UntypedResults<'m>,
     ) -> Result<(), KernelError> {
         let (a, b, c) = matrices(call, &results)?;
-        let structure = Cow::Borrowed(c.structure);
-        let problem = SddmmProblem { a, b, structure, dtype: c.dtype, values: c.values };
-        self.add_sddmm(problem, &call.inputs, results.second)
+        let blocks = Blocks { structure: Cow::Borrowed(c.structure), dtype: c.dtype, values: c.values };
+        self.add_sddmm((a, b), blocks, &call.inputs, results.second)
     }
 
     /// Adds `count` SDDMMs whose factors and results lie one below another.
@@ -61,9 +78,8 @@ impl<'m> Batch<'_, 'm> {
                 let block = (bm * bk * c.dtype.bytes() as usize) as u64;
                 let start = c.values.0 + first as u64 * block;
                 let values = (start, start + structure.nnzb() as u64 * block);
-                let (a, b, structure) = (part(&a)?, part(&b)?, Cow::Owned(structure));
-                let problem = SddmmProblem { a, b, structure, dtype: c.dtype, values };
-                this.add_sddmm(problem, &call.inputs, results.second)
+                let blocks = Blocks { structure: Cow::Owned(structure), dtype: c.dtype, values };
+                this.add_sddmm((part(&a)?, part(&b)?), blocks, &call.inputs, results.second)
             });
             if let Err(error) = added {
                 self.sddmms.truncate(before);
@@ -76,19 +92,19 @@ impl<'m> Batch<'_, 'm> {
     /// Further operands and a second result, which kernels for lists do not have, are refused as by a launch.
     fn add_sddmm(
         &mut self,
-        problem: SddmmProblem<'m>,
+        (a, b): (UntypedDense, UntypedDense),
+        c: Blocks<'m>,
         given: &DeviceInputs<'_>,
         second: Option<UntypedVector>,
     ) -> Result<(), KernelError> {
-        let SddmmProblem { a, b, structure, dtype, values } = &problem;
-        let (plan, shape) = (&self.launcher.plan, (structure.rows(), structure.cols()));
-        sddmm::operands(plan, &fit::Operand::from(a), &fit::Operand::from(b), (*dtype, structure))?;
+        let (plan, shape) = (&self.launcher.plan, (c.structure.rows(), c.structure.cols()));
+        sddmm::operands(plan, &fit::Operand::from(&a), &fit::Operand::from(&b), (c.dtype, &c.structure))?;
         sddmm::scales(plan, given.scales.map_or(Scale::Unscaled, |scales| scales.kind))?;
         inputs::check(plan, shape, |name| given.given(name, None), given.names(), second.map(|second| second.len))?;
         inputs::check_order(plan, shape.0, given.order.map(|order| order.len))?;
-        check_overlap("A", *values, a.range())?;
-        check_overlap("B", *values, b.range())?;
-        self.sddmms.push(problem);
+        check_overlap("A", c.values, a.range())?;
+        check_overlap("B", c.values, b.range())?;
+        self.sddmms.push(Sddmm { a, b, c, inputs: &NO_INPUTS, second: None });
         Ok(())
     }
 }
@@ -117,25 +133,6 @@ fn part_of(stack: &Structure, count: usize, index: usize) -> (Structure, usize) 
     (stack.part(index * rows..(index + 1) * rows), stack.row_ptr()[index * rows] as usize)
 }
 
-impl SddmmProblem<'_> {
-    fn sizes(&self) -> Problem {
-        sddmm::problem(
-            (&fit::Operand::from(&self.a), self.a.ld),
-            (&fit::Operand::from(&self.b), self.b.ld),
-            &self.structure,
-        )
-    }
-
-    /// Factors without K are not read: any valid address serves.
-    fn address(&self, operand: Operand) -> DevicePtr {
-        match operand {
-            Operand::A if self.a.cols > 0 => self.a.ptr,
-            Operand::B if self.a.cols > 0 => self.b.ptr,
-            _ => self.values.0,
-        }
-    }
-}
-
 /// Makes the work plan and the tensor maps.
 ///
 /// # Errors
@@ -149,19 +146,9 @@ pub(super) fn prepare<'l, 'm>(
         let (what, value) = ("problems of the batch", problems.len() as u64);
         return Err(KernelError::TooLarge { what, value, bits: COORDINATE_BITS });
     }
-    let patterns: Vec<_> = problems.iter().map(|problem| (&*problem.structure, problem.a.cols)).collect();
+    let patterns: Vec<_> = problems.iter().map(|problem| (&*problem.c.structure, problem.a.cols)).collect();
     let work = SddmmWork::batch(&launcher.plan, &patterns, launcher.clusters);
-    let mut maps = vec![];
-    for problem in problems {
-        for map in launcher.plan.problem_maps(&problem.sizes()) {
-            // No work tile names a problem without blocks.
-            let CUtensorMap { opaque } = match problem.structure.nnzb() {
-                0 => CUtensorMap { opaque: [0; MAP_WORDS] },
-                _ => launcher.maps.get(problem.address(map.operand), &map)?,
-            };
-            maps.extend(opaque);
-        }
-    }
+    let maps = launcher.batch_maps(problems)?;
     let device = &launcher.device;
     let (grid, heads, tiles) = match &work {
         Some(work) => ([work.ctas(), 1], work.heads(), work.words()),
@@ -185,7 +172,7 @@ pub(super) fn prepare<'l, 'm>(
 fn check_overlaps(problems: &[SddmmProblem<'_>]) -> Result<(), KernelError> {
     let mut spans = vec![];
     for (index, problem) in problems.iter().enumerate() {
-        let ranges = [("A", problem.a.range()), ("B", problem.b.range()), ("C", problem.values)];
+        let ranges = [("A", problem.a.range()), ("B", problem.b.range()), ("C", problem.c.values)];
         spans.extend(ranges.map(|(name, range)| (range, index, name)));
     }
     spans.retain(|((start, end), ..)| start < end);
@@ -237,12 +224,12 @@ mod tests {
             foreign: true,
             on: None,
         };
-        let problem = |a, b, c| SddmmProblem {
+        let problem = |a, b, c| Sddmm {
             a: dense(a),
             b: dense(b),
-            structure: Cow::Borrowed(&structure),
-            dtype: Dtype::F16,
-            values: (c, c + 128),
+            c: Blocks { structure: Cow::Borrowed(&structure), dtype: Dtype::F16, values: (c, c + 128) },
+            inputs: &NO_INPUTS,
+            second: None,
         };
         assert!(check_overlaps(&[problem(0, 128, 256), problem(0, 128, 384)]).is_ok());
         for (second, operand) in

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bsr_codegen::lists::{ListKernel, ListRequest, Shape, SplitLists};
 use bsr_codegen::{Mma, Pdl, Plan, Scale, SharedColumns, TileScheduler};
 
-use super::{Launcher, Operands, Places};
+use super::Launcher;
 use crate::Element;
-use crate::gpu::{self, Device, DeviceBsr, DeviceBuffer, DevicePattern, DevicePtr, GpuError, Made, Plain, StreamRef};
-use crate::kernel::{KernelError, fit};
+use crate::bind::Lists;
+use crate::gpu::{Device, DeviceBsr, DeviceBuffer, DevicePattern, DevicePtr, GpuError, Made, Plain, StreamRef};
+use crate::kernel::KernelError;
 use crate::schedule;
 
 /// The lists of one pattern for one extent of C, in memory that stays where it is.
@@ -157,25 +158,6 @@ impl Launcher {
         }
     }
 
-    /// Launches the kernel on lists that were made on the GPU.
-    pub(super) fn enqueue_listed(
-        &self,
-        stream: StreamRef<'_>,
-        operands: &Operands<'_>,
-        shapes: &fit::Shapes,
-        pattern: &DevicePattern,
-    ) -> Result<(), KernelError> {
-        let (grid, places) = self.list(stream, pattern, shapes.along)?;
-        let mut problem = operands.problem(shapes);
-        problem.ldt = self.tile_line(operands);
-        let shape = self.plan.launch(&problem, grid);
-        let values = self.values(&shape, operands, &places)?;
-        // SAFETY: as in `enqueue`; the lists are made on this stream ahead of the launch, of rows and columns that were
-        // checked there, and the workspace of divided tiles is this stream's.
-        unsafe { gpu::launch(&self.function, &shape, &values, stream)? };
-        Ok(())
-    }
-
     /// Enqueues what lists the work of a pattern, unless the lists are those of its arrays, and tells the grid and where the
     /// kernel's parameters point to.
     pub(super) fn list(
@@ -183,13 +165,16 @@ impl Launcher {
         stream: StreamRef<'_>,
         pattern: &DevicePattern,
         n: usize,
-    ) -> Result<([u32; 2], Places), KernelError> {
-        match self.listed_tiles(pattern, n) {
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+        let (grid, lists) = match self.listed_tiles(pattern, n) {
             Tiles::Sampled => self.list_sddmm(stream, pattern, n),
             Tiles::Shared(shared) => self.list_shared(shared, stream, pattern, n),
             Tiles::Split(parts) => self.list_split(parts, stream, pattern, n),
             Tiles::Whole => self.list_whole(stream, pattern, n),
-        }
+        }?;
+        // Tiles that have all of K pass nothing on.
+        let workspace = lists.workspace.or(Some(0));
+        Ok((grid, Lists { workspace, probes: self.rings_at(), ..lists }))
     }
 
     /// The same for tiles of one block row that have all of K.
@@ -198,7 +183,7 @@ impl Launcher {
         stream: StreamRef<'_>,
         pattern: &DevicePattern,
         n: usize,
-    ) -> Result<([u32; 2], Places), KernelError> {
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
         let work = self.reserve(pattern, n)?;
         let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
         let now = pattern.now(stream)?;
@@ -210,14 +195,14 @@ impl Launcher {
             unsafe { assigned.enqueue(pattern, (read.rows, read.columns), stream)? };
             *made = Some(now);
         }
-        let places = Places {
-            heads: assigned.heads.ptr(),
-            tiles: assigned.tiles.ptr(),
-            columns: read.columns,
-            blocks: read.blocks,
-            ..Places::default()
+        let lists = Lists {
+            heads: Some(assigned.heads.ptr()),
+            tiles: Some(assigned.tiles.ptr()),
+            columns: Some(read.columns),
+            blocks: Some(read.blocks),
+            ..Lists::default()
         };
-        Ok(([assigned.shape.clusters, 1], places))
+        Ok(([assigned.shape.clusters, 1], lists))
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bsr_codegen::lists::{ListKernel, SddmmShape};
 
-use super::{Launcher, Places};
-use crate::gpu::{Device, DeviceBuffer, DevicePattern, Made, StreamRef};
+use super::Launcher;
+use crate::bind::Lists;
+use crate::gpu::{Device, DeviceBuffer, DevicePattern, DevicePtr, Made, StreamRef};
 use crate::kernel::KernelError;
 
 /// The lists of one pattern for one K, in memory that stays where it is.
@@ -57,7 +58,7 @@ impl Launcher {
         stream: StreamRef<'_>,
         pattern: &DevicePattern,
         k: usize,
-    ) -> Result<([u32; 2], Places), KernelError> {
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
         let work = self.reserve_sddmm(pattern, k)?;
         let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
         let now = pattern.now(stream)?;
@@ -75,7 +76,7 @@ impl Launcher {
             }
             *made = Some(now);
         }
-        let places = Places { heads, tiles, columns: read.columns, ..Places::default() };
-        Ok(([work.shape.ctas, 1], places))
+        let lists = Lists { heads: Some(heads), tiles: Some(tiles), ..Lists::default() };
+        Ok(([work.shape.ctas, 1], lists))
     }
 }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bsr_codegen::SharedColumns;
 use bsr_codegen::lists::{ListKernel, SharedLists};
 
+use super::Launcher;
 use super::listed::{AssignedTiles, request};
-use super::{Launcher, Places};
-use crate::gpu::{Device, DeviceBuffer, DevicePattern, Made, StreamRef};
+use crate::bind::Lists;
+use crate::gpu::{Device, DeviceBuffer, DevicePattern, DevicePtr, Made, StreamRef};
 use crate::kernel::KernelError;
 
 /// The lists of one pattern for one extent of C, in memory that stays where it is.
@@ -68,7 +69,7 @@ impl Launcher {
         stream: StreamRef<'_>,
         pattern: &DevicePattern,
         n: usize,
-    ) -> Result<([u32; 2], Places), KernelError> {
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
         let work = self.reserve_shared(shared, pattern, n)?;
         let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
         let now = pattern.now(stream)?;
@@ -98,7 +99,7 @@ impl Launcher {
             }
             *made = Some(now);
         }
-        let places = Places { heads, tiles, stage_metadata: unions, ..Places::default() };
-        Ok(([clusters, 1], places))
+        let lists = Lists { heads: Some(heads), tiles: Some(tiles), stage_metadata: Some(unions), ..Lists::default() };
+        Ok(([clusters, 1], lists))
     }
 }

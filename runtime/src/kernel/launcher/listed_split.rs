@@ -6,7 +6,8 @@ use arrayvec::ArrayVec;
 use bsr_codegen::lists::{ListKernel, Shape, SplitLists};
 
 use super::listed::{AssignedTiles, request};
-use super::{Launcher, Places, Workspaces};
+use super::{Launcher, Workspaces};
+use crate::bind::Lists;
 use crate::gpu::{Device, DeviceBuffer, DevicePattern, DevicePtr, Made, StreamRef};
 use crate::kernel::KernelError;
 
@@ -80,7 +81,7 @@ impl Launcher {
         stream: StreamRef<'_>,
         pattern: &DevicePattern,
         n: usize,
-    ) -> Result<([u32; 2], Places), KernelError> {
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
         let work = self.reserve_split(parts, pattern, n)?;
         let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
         let now = pattern.now(stream)?;
@@ -107,8 +108,14 @@ impl Launcher {
             *made = Some(now);
         }
         let workspace = work.workspaces.of(&self.device, stream)?;
-        let places =
-            Places { heads, tiles, columns: read.columns, blocks: read.blocks, workspace, ..Places::default() };
-        Ok(([lists.clusters(), 1], places))
+        let made = Lists {
+            heads: Some(heads),
+            tiles: Some(tiles),
+            columns: Some(read.columns),
+            blocks: Some(read.blocks),
+            workspace: Some(workspace),
+            ..Lists::default()
+        };
+        Ok(([lists.clusters(), 1], made))
     }
 }

@@ -12,8 +12,8 @@ use bsr_simulator::{
     BufferId, Finding, GlobalMemory, Launch, LaunchError, Module, Options, Param, ParseError, parse, simulate,
 };
 
-use super::memory::{ALIGN, bytes};
 use crate::Structure;
+use crate::machine::{ALIGN, upload};
 use crate::schedule::{self, BlockIndex};
 
 pub use patterns::{CheckedPattern, faults_of_checks, faults_of_lists, meant};
@@ -116,7 +116,7 @@ impl<'s> Stream<'s> {
     }
 
     fn upload(&mut self, words: impl IntoIterator<Item = u32>) -> BufferId {
-        bytes(self.memory, words.into_iter().flat_map(u32::to_le_bytes).collect())
+        upload(self.memory, words.into_iter().flat_map(u32::to_le_bytes).collect())
     }
 
     fn alloc(&mut self, words: usize) -> BufferId {

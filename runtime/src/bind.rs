@@ -1,0 +1,147 @@
+//! What a launch passes as each parameter of its kernel. This is the only place that says what an [`Argument`] means at
+//! run time: every operation, on every machine, alone or in a batch, binds its parameters here.
+
+use arrayvec::ArrayVec;
+use bsr_codegen::epilogue::MOST_INPUTS;
+use bsr_codegen::{Argument, LaunchShape, Operand};
+
+use crate::gpu::MOST_PARAMETERS;
+use crate::kernel::KernelError;
+use crate::machine::Machine;
+
+#[cfg(all(test, feature = "simulator"))]
+mod tests;
+
+/// Most operands of a launch: those of an epilogue, and A, B, C, V, the scales of two, the order, the second result.
+const MOST_OPERANDS: usize = MOST_INPUTS + 8;
+
+/// The values of a kernel's parameters on a machine, in order.
+pub(crate) type Bound<M> = ArrayVec<<M as Machine>::Value, MOST_PARAMETERS>;
+
+/// What the operands of one launch are, at addresses `A`. An operand that the operation does not have has no slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots<A> {
+    operands: ArrayVec<(Operand, Option<A>), MOST_OPERANDS>,
+    scalars: ArrayVec<(usize, f32), MOST_INPUTS>,
+    strides: ArrayVec<(usize, u64), MOST_INPUTS>,
+    scale: Option<f32>,
+}
+
+impl<A: Copy> Slots<A> {
+    pub(crate) fn new(operands: impl IntoIterator<Item = (Operand, A)>) -> Self {
+        Self {
+            operands: operands.into_iter().map(|(operand, at)| (operand, Some(at))).collect(),
+            scalars: ArrayVec::new_const(),
+            strides: ArrayVec::new_const(),
+            scale: None,
+        }
+    }
+
+    /// The address of an operand; null for one that the kernel can do without.
+    pub(crate) fn operand(&mut self, operand: Operand, at: Option<A>) {
+        self.operands.push((operand, at));
+    }
+
+    /// The number of the parameter `at` of an epilogue or a score.
+    pub(crate) fn scalar(&mut self, at: usize, value: f32) {
+        self.scalars.push((at, value));
+    }
+
+    /// The strides of the vector of a score's parameter `at`.
+    pub(crate) fn strides(&mut self, at: usize, packed: u64) {
+        self.strides.push((at, packed));
+    }
+
+    /// The scale of an attention.
+    pub(crate) fn scale(&mut self, scale: f32) {
+        self.scale = Some(scale);
+    }
+
+    /// The address of an operand that `parameter` describes by a tensor map.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for one that has none, or null.
+    pub(crate) fn mapped(&self, operand: Operand, parameter: &'static str) -> Result<A, KernelError> {
+        of(&self.operands, operand).flatten().ok_or(KernelError::Argument { parameter })
+    }
+}
+
+/// Where the lists of a launch are. A list that the operation does not have has no address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lists<A> {
+    /// The work plan's heads.
+    pub(crate) heads: Option<A>,
+    /// The work tiles.
+    pub(crate) tiles: Option<A>,
+    /// The block columns; the steps of an attention.
+    pub(crate) columns: Option<A>,
+    /// The numbers of the blocks in storage.
+    pub(crate) blocks: Option<A>,
+    /// The stage metadata, or the unions of block rows that share tiles.
+    pub(crate) stage_metadata: Option<A>,
+    /// The tensor maps of a batch.
+    pub(crate) maps: Option<A>,
+    /// Where CTAs pass on partial sums: any address where none do.
+    pub(crate) workspace: Option<A>,
+    /// The rings of a probed kernel.
+    pub(crate) probes: Option<A>,
+}
+
+impl<A> Default for Lists<A> {
+    fn default() -> Self {
+        Self {
+            heads: None,
+            tiles: None,
+            columns: None,
+            blocks: None,
+            stage_metadata: None,
+            maps: None,
+            workspace: None,
+            probes: None,
+        }
+    }
+}
+
+/// The values of the parameters of a launch.
+///
+/// # Errors
+/// [`KernelError::Argument`] with the name of a parameter for which the launch has no slot; a tensor map that the machine
+/// does not take.
+pub(crate) fn bind<M: Machine>(
+    machine: &M,
+    shape: &LaunchShape,
+    slots: &Slots<M::Address>,
+    lists: &Lists<M::Address>,
+) -> Result<Bound<M>, M::Error> {
+    let mut values = ArrayVec::new_const();
+    for parameter in &shape.parameters {
+        let missing = || KernelError::Argument { parameter: parameter.name };
+        let list = |at: Option<M::Address>| at.map(M::pointer).ok_or_else(missing);
+        let mapped = |operand| slots.mapped(operand, parameter.name);
+        values.push(match &parameter.argument {
+            Argument::Map(map) => machine.map(mapped(map.operand)?, map)?,
+            Argument::Strided(map) => machine.strided(mapped(map.operand)?, map)?,
+            Argument::Pointer(operand) => match of(&slots.operands, *operand).ok_or_else(missing)? {
+                Some(at) => M::pointer(at),
+                None => M::bits(0),
+            },
+            Argument::Maps => list(lists.maps)?,
+            Argument::ColIdx => list(lists.columns)?,
+            Argument::BlockIdx => list(lists.blocks)?,
+            Argument::WorkHead => list(lists.heads)?,
+            Argument::Work => list(lists.tiles)?,
+            Argument::StageMetadata => list(lists.stage_metadata)?,
+            Argument::Workspace => list(lists.workspace)?,
+            Argument::Probes => list(lists.probes)?,
+            Argument::Number(number) => M::number(*number),
+            Argument::Scalar(at) => M::float(of(&slots.scalars, *at).ok_or_else(missing)?),
+            Argument::Scale => M::float(slots.scale.ok_or_else(missing)?),
+            Argument::VectorStrides(at) => M::bits(of(&slots.strides, *at).ok_or_else(missing)?),
+        });
+    }
+    Ok(values)
+}
+
+fn of<K: Copy + PartialEq, V: Copy>(entries: &[(K, V)], key: K) -> Option<V> {
+    entries.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+}

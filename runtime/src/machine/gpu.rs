@@ -1,0 +1,82 @@
+//! A GPU: addresses of device memory, and launches that a stream takes without waiting.
+
+use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
+
+use super::Machine;
+use crate::Structure;
+use crate::bind::Bound;
+use crate::gpu::{
+    self, Device, DevicePtr, Function, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedVector, Value,
+};
+use crate::kernel::KernelError;
+use crate::operation::Stored;
+
+/// A kernel on a GPU, and the stream of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gpu<'l> {
+    pub(crate) device: &'l Device,
+    pub(crate) function: &'l Function,
+    pub(crate) maps: &'l TensorMapCache,
+    pub(crate) stream: StreamRef<'l>,
+}
+
+impl Machine for Gpu<'_> {
+    type Address = DevicePtr;
+    type Value = Value;
+    type Error = KernelError;
+
+    fn pointer(at: DevicePtr) -> Value {
+        Value::Pointer(at)
+    }
+
+    fn bits(bits: u64) -> Value {
+        Value::Pointer(bits)
+    }
+
+    fn number(number: u32) -> Value {
+        Value::Number(number)
+    }
+
+    fn float(number: f32) -> Value {
+        Value::Float(number)
+    }
+
+    fn map(&self, at: DevicePtr, map: &TensorMap) -> Result<Value, KernelError> {
+        Ok(Value::Map(self.maps.get(at, map)?))
+    }
+
+    fn strided(&self, at: DevicePtr, map: &StridedMap) -> Result<Value, KernelError> {
+        Ok(Value::Map(self.maps.get(at, map)?))
+    }
+
+    unsafe fn zero(&mut self, matrix: &UntypedDense) -> Result<(), KernelError> {
+        // SAFETY: as the caller vouches.
+        Ok(unsafe { matrix.zero_on(self.device, self.stream)? })
+    }
+
+    unsafe fn fill(&mut self, vector: UntypedVector, value: f32) -> Result<(), KernelError> {
+        // SAFETY: as the caller vouches.
+        Ok(unsafe { vector.fill_on(self.device, value, self.stream)? })
+    }
+
+    unsafe fn launch(&mut self, shape: &LaunchShape, values: &Bound<Self>) -> Result<(), KernelError> {
+        // SAFETY: as the caller vouches.
+        Ok(unsafe { gpu::launch(self.function, shape, values, self.stream)? })
+    }
+}
+
+impl Stored for UntypedBsr<'_> {
+    type Address = DevicePtr;
+
+    fn structure(&self) -> &Structure {
+        self.structure
+    }
+
+    fn values(&self) -> DevicePtr {
+        self.values.0
+    }
+
+    fn places(&self) -> usize {
+        UntypedBsr::places(self)
+    }
+}

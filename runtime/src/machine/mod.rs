@@ -1,0 +1,77 @@
+//! Where kernels run: a GPU, or the simulator.
+
+mod gpu;
+#[cfg(feature = "simulator")]
+mod sim;
+
+use std::fmt::Debug;
+
+use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
+
+use crate::bind::Bound;
+use crate::gpu::{UntypedDense, UntypedVector};
+use crate::kernel::KernelError;
+pub(crate) use gpu::Gpu;
+#[cfg(feature = "simulator")]
+pub(crate) use sim::{ALIGN, Sim, upload};
+
+/// A machine with a kernel on it, for one launch.
+pub(crate) trait Machine {
+    /// Where something is in its memory.
+    type Address: Copy + Debug;
+    /// What it takes as the value of a parameter.
+    type Value;
+    /// Why it refuses a launch.
+    type Error: From<KernelError>;
+
+    /// An address as a parameter.
+    fn pointer(at: Self::Address) -> Self::Value;
+    /// 64 bits that are no address as a parameter.
+    fn bits(bits: u64) -> Self::Value;
+    /// A 32-bit number as a parameter.
+    fn number(number: u32) -> Self::Value;
+    /// An f32 as a parameter.
+    fn float(number: f32) -> Self::Value;
+
+    /// A tensor map of memory at an address.
+    ///
+    /// # Errors
+    /// What the hardware cannot take.
+    fn map(&self, at: Self::Address, map: &TensorMap) -> Result<Self::Value, Self::Error>;
+
+    /// The same of rank 4.
+    ///
+    /// # Errors
+    /// As [`Machine::map`].
+    fn strided(&self, at: Self::Address, map: &StridedMap) -> Result<Self::Value, Self::Error>;
+
+    /// Sets every element of a matrix to zero, ahead of the launch.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// The memory must be alive until this is done, with nothing else using it meanwhile.
+    unsafe fn zero(&mut self, matrix: &UntypedDense<Self::Address>) -> Result<(), Self::Error>;
+
+    /// Sets every element of an f32 vector, ahead of the launch.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As [`Machine::zero`]; the vector must be of f32.
+    unsafe fn fill(&mut self, vector: UntypedVector<Self::Address>, value: f32) -> Result<(), Self::Error>;
+
+    /// Launches the kernel.
+    ///
+    /// # Errors
+    /// The driver's, or the simulator's; what a kernel does wrong there is no error, but part of its report.
+    ///
+    /// # Safety
+    /// The values must be those of the kernel's parameters, and what they point to must be alive until the kernel is done,
+    /// with nothing else using what it writes.
+    unsafe fn launch(&mut self, shape: &LaunchShape, values: &Bound<Self>) -> Result<(), Self::Error>
+    where
+        Self: Sized;
+}

@@ -1,0 +1,185 @@
+//! The operations, as values for any machine: which operands each has, where its kernel finds them, and the sizes that the
+//! kernel is given. [`launch`] runs one of them.
+
+mod attention;
+mod product;
+mod sddmm;
+
+use std::fmt::Debug;
+
+use bsr_codegen::epilogue::Program;
+use bsr_codegen::{LaunchShape, Operand, Plan, Problem, TensorMap};
+
+use crate::Structure;
+use crate::bind::{Lists, Slots, bind};
+use crate::gpu::{DeviceInput, DeviceInputs, UntypedDense, UntypedVector};
+use crate::kernel::{KernelError, program_of};
+use crate::machine::Machine;
+pub(crate) use attention::Attention;
+pub(crate) use product::Product;
+pub(crate) use sddmm::Sddmm;
+
+/// A block-sparse matrix in the memory of a machine.
+pub(crate) trait Stored {
+    /// Where something is in that memory.
+    type Address: Copy + Debug;
+
+    /// Where the blocks are.
+    fn structure(&self) -> &Structure;
+
+    /// Where their values are.
+    fn values(&self) -> Self::Address;
+
+    /// Blocks that the values have room for: those that are stored, of a pattern that the host knows.
+    fn places(&self) -> usize;
+}
+
+/// The operands of one launch.
+pub(crate) trait Operands {
+    /// Where something is in the machine's memory.
+    type Address: Copy;
+
+    /// Whether the result has no elements, so that nothing is launched.
+    fn is_empty(&self) -> bool;
+
+    /// The result that must be zero before the launch, because CTAs add to it, and whether anything is added.
+    fn sum(&self, plan: &Plan) -> Option<(&UntypedDense<Self::Address>, bool)>;
+
+    /// Where the epilogue's second result goes.
+    fn second(&self) -> Option<UntypedVector<Self::Address>>;
+
+    /// The sizes that the kernel is given.
+    fn problem(&self, plan: &Plan) -> Problem;
+
+    /// Where the kernel finds the operands.
+    fn slots(&self, plan: &Plan) -> Slots<Self::Address>;
+}
+
+/// Launches the kernel of a plan on operands that fit it. `list` makes the lists of its work: clusters and where they are.
+///
+/// # Errors
+/// Those of `list` and of the machine.
+///
+/// # Safety
+/// The machine's kernel must be the plan's; the operands must fit it, and be alive until it is done, with nothing else using
+/// what it writes. The lists must be those of the operands' pattern and sizes.
+pub(crate) unsafe fn launch<M: Machine>(
+    machine: &mut M,
+    plan: &Plan,
+    operands: &impl Operands<Address = M::Address>,
+    list: impl FnOnce(&mut M) -> Result<([u32; 2], Lists<M::Address>), M::Error>,
+) -> Result<(), M::Error> {
+    let reduction = program_of(plan).and_then(Program::reduction);
+    if let (Some(reduction), Some(second)) = (reduction, operands.second()) {
+        // SAFETY: the second result is of f32, and the kernel's alone, as the caller vouches.
+        unsafe { machine.fill(second, reduction.start())? };
+    }
+    if operands.is_empty() {
+        return Ok(());
+    }
+    let (grid, lists) = list(machine)?;
+    if let Some((c, is_added_to)) = operands.sum(plan) {
+        // SAFETY: C is the kernel's alone, as the caller vouches.
+        unsafe { machine.zero(c)? };
+        if !is_added_to {
+            return Ok(());
+        }
+    }
+    let shape = plan.launch(&operands.problem(plan), grid);
+    // SAFETY: as the caller vouches.
+    unsafe { launch_bound(machine, &shape, &operands.slots(plan), &lists) }
+}
+
+/// Launches the kernel of a plan on a batch: on all problems whose tensor maps are among its lists.
+///
+/// # Errors
+/// Those of the machine.
+///
+/// # Safety
+/// As [`launch`], for every problem.
+pub(crate) unsafe fn launch_batch<M: Machine>(
+    machine: &mut M,
+    plan: &Plan,
+    grid: [u32; 2],
+    lists: &Lists<M::Address>,
+) -> Result<(), M::Error> {
+    if grid[0] == 0 {
+        return Ok(());
+    }
+    // SAFETY: as the caller vouches.
+    unsafe { launch_bound(machine, &plan.launch(&Problem::default(), grid), &Slots::new([]), lists) }
+}
+
+/// Binds the parameters of a launch and launches it.
+///
+/// # Errors
+/// Those of [`bind`] and of the machine.
+///
+/// # Safety
+/// As [`Machine::launch`], for what slots and lists point to.
+pub(crate) unsafe fn launch_bound<M: Machine>(
+    machine: &mut M,
+    shape: &LaunchShape,
+    slots: &Slots<M::Address>,
+    lists: &Lists<M::Address>,
+) -> Result<(), M::Error> {
+    let values = bind(machine, shape, slots, lists)?;
+    // SAFETY: the values are those of the shape's parameters; the rest is the caller's word.
+    unsafe { machine.launch(shape, &values) }
+}
+
+/// The tensor maps of the problems of a batch, those of [`Plan::problem_maps`] one after the other; none of a problem without
+/// a result, which no work tile names.
+///
+/// # Errors
+/// Those of `map`.
+pub(crate) fn maps<O: Operands, V, E: From<KernelError>>(
+    plan: &Plan,
+    problems: &[O],
+    map: impl Fn(O::Address, &TensorMap) -> Result<V, E>,
+) -> Result<Vec<Option<V>>, E> {
+    let each = plan.problem_maps(&Problem::default()).len();
+    let mut maps = Vec::with_capacity(problems.len() * each);
+    for problem in problems {
+        if problem.is_empty() {
+            maps.extend((0..each).map(|_| None));
+            continue;
+        }
+        let slots = problem.slots(plan);
+        for described in plan.problem_maps(&problem.problem(plan)) {
+            maps.push(Some(map(slots.mapped(described.operand, "maps")?, &described)?));
+        }
+    }
+    Ok(maps)
+}
+
+/// Where the kernel finds what it reads besides the factors, and its second result. C is at `c`.
+fn further<A: Copy>(
+    slots: &mut Slots<A>,
+    plan: &Plan,
+    c: A,
+    inputs: &DeviceInputs<'_, A>,
+    second: Option<UntypedVector<A>>,
+) {
+    for (at, input) in program_of(plan).map_or(&[][..], Program::inputs).iter().enumerate() {
+        let operand = Operand::Epilogue(at);
+        match inputs.get(&input.name) {
+            Some(DeviceInput::Vector(vector)) => slots.operand(operand, Some(vector.ptr)),
+            Some(DeviceInput::Matrix(matrix)) => slots.operand(operand, Some(matrix.ptr)),
+            Some(DeviceInput::Blocks { values, .. }) => slots.operand(operand, Some(values.0)),
+            Some(DeviceInput::Result) => slots.operand(operand, Some(c)),
+            Some(DeviceInput::Scalar(value)) => slots.scalar(at, value),
+            None => {}
+        }
+    }
+    if let Some(second) = second {
+        slots.operand(Operand::Second, Some(second.ptr));
+    }
+    if let Some(scales) = inputs.scales {
+        slots.operand(Operand::ScaleA, Some(scales.a.ptr));
+        slots.operand(Operand::ScaleB, Some(scales.b.ptr));
+    }
+    if let Some(order) = inputs.order {
+        slots.operand(Operand::Order, Some(order.ptr));
+    }
+}
