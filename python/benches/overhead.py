@@ -16,7 +16,8 @@ from collections.abc import Callable
 import torch
 
 import bsr_gemm as bsr
-from bsr_gemm import _gpu, _launch, _torch, nn
+from bsr_gemm import nn
+from bsr_gemm._lib import _gpu, _launch, _torch
 
 ROUNDS, CALLS = 25, 200
 

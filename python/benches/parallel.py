@@ -17,7 +17,8 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from bsr_gemm import Pattern, _parallel_ops, nn
+from bsr_gemm import Pattern, nn
+from bsr_gemm._lib import _parallel_ops
 
 
 class Nothing:

@@ -16,24 +16,25 @@ Modules whose names begin with an underscore are not for import.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ._attention import attention, simulate_attention
-from ._batches import Batch, linear_batch
-from ._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
-from ._masks import AttentionMask
-from ._matrix import BsrMatrix, from_dense
-from ._native import Error, __version__
-from ._patterns import Pattern
-from ._products import ACTIVATIONS, bsr_gemm, ffn, linear, sampled
-from ._shards import Sharding, shard_cols, shard_hidden, shard_rows
-from ._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
+from ._lib._attention import attention, simulate_attention
+from ._lib._batches import Batch, linear_batch
+from ._lib._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
+from ._lib._masks import AttentionMask
+from ._lib._matrix import BsrMatrix, from_dense
+from ._lib._native import Error, __version__
+from ._lib._patterns import Pattern
+from ._lib._products import ACTIVATIONS, bsr_gemm, ffn, linear, sampled
+from ._lib._shards import Sharding, shard_cols, shard_hidden, shard_rows
+from ._lib._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
-    from ._device_masks import DeviceMask
-    from ._device_patterns import DevicePattern
+    from ._lib._device_masks import DeviceMask
+    from ._lib._device_patterns import DevicePattern
 
 __all__ = [
     "ACTIVATIONS",
@@ -87,28 +88,23 @@ def empty_cache() -> None:
 
     It is made again where it is needed. Graphs that were captured must not be replayed afterwards.
     """
-    gpu = sys.modules.get(f"{__name__}._gpu")
+    gpu = sys.modules.get(f"{__name__}._lib._gpu")
     if gpu is not None:
         gpu.empty_cache()
 
 
+#: Layers, and patterns of tensors: they need PyTorch, which is imported where they are asked for.
+_OF_TORCH = {"nn": ".nn", "DeviceMask": "._lib._device_masks", "DevicePattern": "._lib._device_patterns"}
+
+
 def __getattr__(name: str) -> Any:
-    # Layers and patterns of tensors need PyTorch, which is imported where they are asked for.
-    if name == "nn":
-        import importlib
-
-        return importlib.import_module(".nn", __name__)
-    if name == "DeviceMask":
-        from ._device_masks import DeviceMask
-
-        return DeviceMask
-    if name == "DevicePattern":
-        from ._device_patterns import DevicePattern
-
-        return DevicePattern
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _OF_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(_OF_TORCH[name], __name__)
+    return module if name == "nn" else getattr(module, name)
 
 
 if "torch" in sys.modules:
     # Exported programs find their operators, and PyTorch's compiler what it takes as constants.
-    from . import _attention_torch, _float8  # noqa: F401
+    for _name in ("_attention_torch", "_float8"):
+        importlib.import_module(f"._lib.{_name}", __name__)

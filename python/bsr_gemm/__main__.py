@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ._native import command
+from ._lib._native import command
 
 
 def main() -> int:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _attention_torch  # noqa: F401  All operators are there for programs that were exported.
-from ._dynamic import DynamicBlockSparseLinear
-from ._layers import BlockSparseLinear, BlockSparseMLP, Float8BlockSparseLinear
-from ._native import Error
+from ._lib import _attention_torch  # noqa: F401  All operators are there for programs that were exported.
+from ._lib._dynamic import DynamicBlockSparseLinear
+from ._lib._layers import BlockSparseLinear, BlockSparseMLP, Float8BlockSparseLinear
+from ._lib._native import Error
 
 if TYPE_CHECKING:
     from .parallel import parallelize_

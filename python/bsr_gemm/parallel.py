@@ -18,11 +18,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from . import _parallel_ops as _ops
-from ._layers import BlockSparseLinear, BlockSparseMLP
-from ._matrix import BsrMatrix
-from ._native import Error
-from ._shards import Sharding, shard_hidden
+from ._lib import _parallel_ops as _ops
+from ._lib._layers import BlockSparseLinear, BlockSparseMLP
+from ._lib._matrix import BsrMatrix
+from ._lib._native import Error
+from ._lib._shards import Sharding, shard_hidden
 
 __all__ = [
     "ColumnParallelLinear",
@@ -37,6 +37,11 @@ __all__ = [
 STYLES = ("mlp", "column", "row")
 
 
+#: Of a layer that was divided the beginning of its names, this rank's weight, who has which part, and the bias: all of it, or
+#: this rank's part.
+_Piece = tuple[str, Tensor, Sharding, "Tensor | None", bool]
+
+
 class _Parallel(torch.nn.Module):
     """A layer of which each rank of a group has a part."""
 
@@ -45,17 +50,46 @@ class _Parallel(torch.nn.Module):
         self.group = group
         self.rank = dist.get_rank(group)
 
-    def full_state_dict(self) -> dict[str, Tensor]:
-        """The state of the whole layer, as the one that was divided has it: on every rank, which all call this."""
+    def _pieces(self) -> list[_Piece]:
+        """What this rank has of the layers that were divided."""
         raise NotImplementedError
 
-    def load_full_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Takes this rank's part of the state of a whole layer with the same pattern."""
-        raise NotImplementedError
+    def full_state_dict(self) -> dict[str, Tensor]:
+        """The state of the whole layer, as the one that was divided has it: on every rank, which all call this."""
+        state: dict[str, Tensor] = {}
+        for name, weight, sharding, bias, is_whole in self._pieces():
+            pattern = sharding.pattern
+            sizes = [(owned.blocks, *pattern.block) for owned in sharding.ranks]
+            state[f"{name}weight"] = sharding.gather_values(self._gathered(weight, sizes))
+            for index, list_ in (("row_ptr", pattern.row_ptr), ("col_idx", pattern.col_idx)):
+                state[f"{name}{index}"] = torch.tensor(list_, device=weight.device)
+            if bias is not None and is_whole:
+                state[f"{name}bias"] = bias.detach()
+            elif bias is not None:
+                state[f"{name}bias"] = torch.cat(self._gathered(bias, [(len(o.elements),) for o in sharding.ranks]))
+        return state
 
     def full_state_names(self) -> set[str]:
         """What the state of the whole layer has."""
-        raise NotImplementedError
+        pieces = self._pieces()
+        names = {f"{name}{key}" for name, *_ in pieces for key in ("weight", "row_ptr", "col_idx")}
+        return names | {f"{name}bias" for name, *_, bias, _ in pieces if bias is not None}
+
+    @torch.no_grad()
+    def load_full_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Takes this rank's part of the state of a whole layer with the same pattern."""
+        for name, weight, sharding, bias, is_whole in self._pieces():
+            pattern = sharding.pattern
+            for index, expected in (("row_ptr", pattern.row_ptr), ("col_idx", pattern.col_idx)):
+                if state[f"{name}{index}"].tolist() != expected.tolist():
+                    raise Error(
+                        f"the state's {name}{index} is that of another pattern than the one that was divided\n"
+                        "  help: load it into the whole model, and then divide this"
+                    )
+            weight.copy_(sharding.part(BsrMatrix(state[f"{name}weight"], pattern, check=False), self.rank).values)
+            if bias is not None:
+                owned, whole = sharding.ranks[self.rank].elements, state[f"{name}bias"]
+                bias.copy_(whole if is_whole else whole[owned.start : owned.stop])
 
     def _gathered(self, local: Tensor, sizes: Sequence[tuple[int, ...]]) -> list[Tensor]:
         """The tensors of all ranks, which have these sizes."""
@@ -66,38 +100,6 @@ class _Parallel(torch.nn.Module):
                 dist.broadcast(part, dist.get_global_rank(self.group, rank), group=self.group)
             parts.append(part)
         return parts
-
-    def _whole_weight(self, name: str, local: Tensor, sharding: Sharding) -> dict[str, Tensor]:
-        sizes = [(owned.blocks, *sharding.pattern.block) for owned in sharding.ranks]
-        values = sharding.gather_values(self._gathered(local, sizes))
-        row_ptr, col_idx = (
-            torch.tensor(index, device=local.device) for index in (sharding.pattern.row_ptr, sharding.pattern.col_idx)
-        )
-        return {f"{name}weight": values, f"{name}row_ptr": row_ptr, f"{name}col_idx": col_idx}
-
-    def _whole_bias(self, name: str, local: Tensor | None, sharding: Sharding) -> dict[str, Tensor]:
-        if local is None:
-            return {}
-        parts = self._gathered(local, [(len(owned.elements),) for owned in sharding.ranks])
-        return {f"{name}bias": torch.cat(parts)}
-
-    @torch.no_grad()
-    def _take_weight(self, state: Mapping[str, Tensor], name: str, local: Tensor, sharding: Sharding) -> None:
-        pattern = sharding.pattern
-        for index, expected in (("row_ptr", pattern.row_ptr), ("col_idx", pattern.col_idx)):
-            found = state[f"{name}{index}"].cpu()
-            if found.tolist() != expected.tolist():
-                raise Error(
-                    f"the state's {name}{index} is that of another pattern than the one that was divided\n"
-                    "  help: load it into the whole model, and then divide this"
-                )
-        local.copy_(sharding.part(BsrMatrix(state[f"{name}weight"], pattern, check=False), self.rank).values)
-
-    @torch.no_grad()
-    def _take_bias(self, state: Mapping[str, Tensor], name: str, local: Tensor | None, elements: range | None) -> None:
-        if local is not None:
-            whole = state[f"{name}bias"]
-            local.copy_(whole if elements is None else whole[elements.start : elements.stop])
 
     def _part(self, layer: BlockSparseLinear, sharding: Sharding) -> BlockSparseLinear:
         """This rank's shard of a layer; of the bias the part that belongs to it, none where columns are divided."""
@@ -123,16 +125,8 @@ class ColumnParallelLinear(_Parallel):
         local = self.local
         return _ops.column(x, local.weight, local.bias, local.pattern.key, local.activation, self.group)
 
-    def full_state_dict(self) -> dict[str, Tensor]:
-        state = self._whole_weight("", self.local.weight, self.sharding)
-        return state | self._whole_bias("", self.local.bias, self.sharding)
-
-    def full_state_names(self) -> set[str]:
-        return _names("", self.local.bias)
-
-    def load_full_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self._take_weight(state, "", self.local.weight, self.sharding)
-        self._take_bias(state, "", self.local.bias, self.sharding.ranks[self.rank].elements)
+    def _pieces(self) -> list[_Piece]:
+        return [("", self.local.weight, self.sharding, self.local.bias, False)]
 
 
 class RowParallelLinear(_Parallel):
@@ -156,16 +150,8 @@ class RowParallelLinear(_Parallel):
     def forward(self, x: Tensor) -> Tensor:
         return _ops.row(x, self.local.weight, self.bias, self.local.pattern.key, self.group)
 
-    def full_state_dict(self) -> dict[str, Tensor]:
-        state = self._whole_weight("", self.local.weight, self.sharding)
-        return state if self.bias is None else state | {"bias": self.bias.detach()}
-
-    def full_state_names(self) -> set[str]:
-        return _names("", self.bias)
-
-    def load_full_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self._take_weight(state, "", self.local.weight, self.sharding)
-        self._take_bias(state, "", self.bias, None)
+    def _pieces(self) -> list[_Piece]:
+        return [("", self.local.weight, self.sharding, self.bias, True)]
 
 
 class ParallelMLP(_Parallel):
@@ -190,20 +176,9 @@ class ParallelMLP(_Parallel):
         how = _ops.How(self.activation, self.group, self.chunks, self.free)
         return _ops.ffn(x, (up.weight, up.bias, up.pattern.key), (down.weight, self.bias, down.pattern.key), how)
 
-    def full_state_dict(self) -> dict[str, Tensor]:
-        state = self._whole_weight("up.", self.up.weight, self.up_sharding)
-        state |= self._whole_bias("up.", self.up.bias, self.up_sharding)
-        state |= self._whole_weight("down.", self.down.weight, self.down_sharding)
-        return state if self.bias is None else state | {"down.bias": self.bias.detach()}
-
-    def full_state_names(self) -> set[str]:
-        return _names("up.", self.up.bias) | _names("down.", self.bias)
-
-    def load_full_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self._take_weight(state, "up.", self.up.weight, self.up_sharding)
-        self._take_bias(state, "up.", self.up.bias, self.up_sharding.ranks[self.rank].elements)
-        self._take_weight(state, "down.", self.down.weight, self.down_sharding)
-        self._take_bias(state, "down.", self.bias, None)
+    def _pieces(self) -> list[_Piece]:
+        up = ("up.", self.up.weight, self.up_sharding, self.up.bias, False)
+        return [up, ("down.", self.down.weight, self.down_sharding, self.bias, True)]
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}, rank {self.rank} of\n{self.up_sharding}"
@@ -279,10 +254,6 @@ def load_full_state_dict(model: torch.nn.Module, state: Mapping[str, Tensor]) ->
     wrong = sorted(set(left) - own) + sorted(set(incompatible.missing_keys) & own)
     if wrong:
         raise Error(f"the state and the model do not both have {wrong[0]}\n  help: use the state of the same model")
-
-
-def _names(name: str, bias: Tensor | None) -> set[str]:
-    return {f"{name}{key}" for key in ("weight", "row_ptr", "col_idx", *(["bias"] if bias is not None else []))}
 
 
 def _parallel_modules(model: torch.nn.Module) -> Iterator[tuple[str, _Parallel]]:

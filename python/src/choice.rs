@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bsr::roofs::Sheet;
 use bsr::tuner::pick::{Choice, Gpu, Table, Tuner, Why};
 use bsr::tuner::{Facts, TuningProblem, Workload};
 use bsr::{Epilogue, KernelSpec, Op, Plan, Switch};
@@ -83,42 +84,49 @@ fn others(choice: &Choice) -> Vec<KernelSpec> {
     }
 }
 
-/// The kernel for a product on a GPU of this name, as text: its spec with an epilogue.
+/// A card: the driver's name for it, and its compute capability.
+type Card = (String, (u32, u32));
+
+/// The card that is meant by a name or by a part of it, as `bsr explain --gpu` takes it.
 #[pyfunction]
-#[pyo3(signature = (pattern, facts, n, gpu, epilogue=None))]
-pub(crate) fn chosen_spec(
-    py: Python<'_>,
-    pattern: &Pattern,
-    facts: &str,
-    n: usize,
-    gpu: String,
-    epilogue: Option<&str>,
-) -> PyResult<String> {
-    let spec: KernelSpec = facts.parse().map_err(refused)?;
-    let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
-    let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) });
-    detached(py, || {
-        let choice = choose(&tuner, pattern, &spec, n)?;
-        Ok(with_epilogue(&choice, epilogue)?.spec().to_string())
-    })?
+pub(crate) fn card(name: &str) -> PyResult<Card> {
+    let sheet = Sheet::find(name).map_err(|error| refused(format!("gpu = `{name}`: {error}")))?;
+    Ok((sheet.name.to_owned(), sheet.capability))
 }
 
-/// The kernel for a product on a GPU of this name, and why, in words. `tuned` are results besides those that come with the
-/// crate, a line each.
+/// The kernel for a product on a card: with `epilogue` its spec with that, and otherwise what it is and why, in words. `tuned` are
+/// results besides those that come with the crate, a line each.
 #[pyfunction]
-#[pyo3(signature = (pattern, facts, n, gpu, tuned=""))]
+#[pyo3(signature = (pattern, facts, n, card, tuned="", epilogue=None))]
 pub(crate) fn explain(
     py: Python<'_>,
     pattern: &Pattern,
     facts: &str,
     n: usize,
-    gpu: String,
+    card: Card,
     tuned: &str,
+    epilogue: Option<&str>,
 ) -> PyResult<String> {
-    let spec: KernelSpec = facts.parse().map_err(refused)?;
+    let (spec, epilogue) = read(facts, epilogue)?;
+    let (name, capability) = card;
     let table = Table::from_lines(tuned).map_err(refused)?;
-    let tuner = Tuner::new(Gpu { name: gpu, driver: String::new(), capability: (9, 0) }).with(table);
-    detached(py, || choose(&tuner, pattern, &spec, n))?.map(|choice| choice.to_string())
+    let tuner = Tuner::new(Gpu { name, driver: String::new(), capability }).with(table);
+    detached(py, || {
+        let choice = choose(&tuner, pattern, &spec, n)?;
+        Ok(match epilogue {
+            None => choice.to_string(),
+            epilogue => with_epilogue(&choice, epilogue)?.spec().to_string(),
+        })
+    })?
+}
+
+/// What a product is, and what follows it.
+///
+/// # Errors
+/// A text that is no spec, or no epilogue.
+pub(crate) fn read(facts: &str, epilogue: Option<&str>) -> PyResult<(KernelSpec, Option<Epilogue>)> {
+    let epilogue = epilogue.map(str::parse).transpose().map_err(refused)?;
+    Ok((facts.parse().map_err(refused)?, epilogue))
 }
 
 /// How many results the lines of a table are; Error for one that is none.

@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use crate::attention::{AttentionMask, attend, simulate_attention};
     #[pymodule_export]
-    use crate::choice::{check_table, chosen_spec, explain};
+    use crate::choice::{card, check_table, explain};
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]

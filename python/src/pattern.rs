@@ -9,7 +9,7 @@ use crate::errors::refused;
 use crate::memory::ask_for;
 
 /// The shape of a block-sparse matrix and the places of its blocks, checked.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct Pattern {
     pub(crate) structure: Structure,
     pub(crate) fingerprint: Fingerprint,

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 type Problem = (String, Vec<String>, usize, usize);
 
 /// A planned kernel.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct Kernel {
     pub(crate) plan: Plan,
     pub(crate) ptx: bsr::Ptx,

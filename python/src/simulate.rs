@@ -13,7 +13,7 @@ use crate::threads::detached;
 
 /// The result's bytes - row by row, or block after block - the second result, what is wrong with the kernel, and its cost:
 /// warp instructions, floating-point operations, bytes copied, cycles by the simulator's model.
-type Simulation = (Py<PyBytes>, Option<Vec<f32>>, Vec<String>, (u64, u64, u64, u64));
+pub(crate) type Simulation<R> = (Py<PyBytes>, R, Vec<String>, (u64, u64, u64, u64));
 
 /// The operands of a simulation, without their types.
 struct Operands<'a> {
@@ -37,7 +37,7 @@ pub(crate) fn simulate(
     b: ArrayArgument,
     inputs: Vec<(String, ArrayArgument)>,
     seed: u64,
-) -> PyResult<Simulation> {
+) -> PyResult<Simulation<Option<Vec<f32>>>> {
     let operands = Operands {
         kernel,
         pattern,
@@ -46,11 +46,14 @@ pub(crate) fn simulate(
         inputs: given(kernel, pattern, inputs)?,
         options: Options { seed, ..Options::default() },
     };
-    let (bytes, rows, report) = detached(py, || typed(&operands))??;
+    Ok(described(py, detached(py, || typed(&operands))??))
+}
+
+/// A simulation as Python gets it.
+pub(crate) fn described<R>(py: Python<'_>, (bytes, rows, report): (Vec<u8>, R, Report)) -> Simulation<R> {
     let findings = report.findings.iter().map(ToString::to_string).collect();
     let cost = report.cost;
-    let cost = (cost.steps, cost.flops, cost.bytes_copied, cost.cycles);
-    Ok((PyBytes::new(py, &bytes).unbind(), rows, findings, cost))
+    (PyBytes::new(py, &bytes).unbind(), rows, findings, (cost.steps, cost.flops, cost.bytes_copied, cost.cycles))
 }
 
 type Outcome = PyResult<(Vec<u8>, Option<Vec<f32>>, Report)>;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -22,6 +24,14 @@ HAS_GPU = torch is not None and torch.cuda.is_available() and torch.cuda.get_dev
 def cache(tmp_path_factory) -> None:
     # What sweeps keep is not left behind.
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def alone(program: str, *args: str, **environment: str) -> str:
+    """Runs a program in a process of its own, and returns what it printed."""
+    command, environment = [sys.executable, "-c", program, *args], os.environ | environment
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
 
 
 @pytest.fixture

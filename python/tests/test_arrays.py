@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from conftest import alone
 
 import bsr_gemm as bsr
-from bsr_gemm import _arrays
+from bsr_gemm._lib import _arrays
 
 torch = pytest.importorskip("torch")
 
@@ -68,8 +67,7 @@ def test_jax_arrays_are_multiplied_without_torch() -> None:
         "z = bsr.linear(jnp.ones((4, 8)), bsr.from_dense(np.eye(8, dtype=np.float32), (4, 4))); "
         "assert 'torch' not in sys.modules and y.dtype.name == 'bfloat16' and (y == 1).all() and (z == 1).all()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    alone(program)
 
 
 def test_an_array_on_a_gpu_that_is_not_there_is_refused_in_words() -> None:

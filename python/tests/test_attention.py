@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import pickle
-import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import alone  # noqa: E402
+
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
-from bsr_gemm import _attention_torch as _operators  # noqa: E402, F401
-from bsr_gemm._conditions import CAUSAL  # noqa: E402
+from bsr_gemm._lib import _attention  # noqa: E402
+from bsr_gemm._lib import _attention_torch as _operators  # noqa: E402, F401
+from bsr_gemm._lib._conditions import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: As a score, and as the closure that it becomes.
@@ -368,8 +372,16 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
             attend()
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not keep overloads")
+def test_overloads_have_every_argument() -> None:
+    keywords = set(_attention._How.__annotations__) | {"lse"}
+    assert keywords | {"q", "k", "v", "pattern"} == set(inspect.signature(bsr.attention).parameters)
+    returned = [str(overload.__annotations__["return"]) for overload in typing.get_overloads(bsr.attention)]
+    assert returned == ["Tensor", "tuple[Tensor, Tensor]", "Tensor | tuple[Tensor, Tensor]"]
+
+
 def test_scores_that_are_not_read_have_no_gradient() -> None:
-    from bsr_gemm._score import score_of
+    from bsr_gemm._lib._score import score_of
 
     unread = score_of("|bias: Dense<f32>| s * scale + bias")
     assert not unread.is_mask
@@ -427,8 +439,7 @@ def test_compiled_scores_read_numbers_and_vectors() -> None:
         "for one, other in zip(*(torch.autograd.grad(z, (q, k, v)) for z in (x, y))):\n"
         "    assert torch.equal(one, other)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    alone(program)
 
 
 def test_opcheck() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import bsr_gemm as bsr
-from bsr_gemm import _cluster, _command, _tuning
-from bsr_gemm._cluster import Event, Job
+from bsr_gemm._lib import _cluster, _command, _tuning
+from bsr_gemm._lib._cluster import Event, Job
 
 #: Six kernels; the backend of tests makes their times up.
 SPACE = "bm = 64, bk = 32, mma = mma_sync, bn = [16, 32, 48, 64, 80, 96]"

@@ -12,8 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import AttentionMask, DeviceMask, _masks  # noqa: E402
-from bsr_gemm._conditions import CAUSAL  # noqa: E402
+from bsr_gemm import AttentionMask, DeviceMask  # noqa: E402
+from bsr_gemm._lib import _masks  # noqa: E402
+from bsr_gemm._lib._conditions import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: Blocks whose kernels have steps of two blocks and three consumers, and others.

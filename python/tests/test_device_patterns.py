@@ -316,7 +316,7 @@ def test_nothing_waits_for_the_gpu() -> None:
 
 @pytest.mark.gpu
 def test_patterns_that_are_gone_are_forgotten() -> None:
-    from bsr_gemm import _gpu
+    from bsr_gemm._lib import _gpu
 
     _, w = matrix("cuda")
     x = torch.randn(8, COLS, device="cuda", dtype=torch.bfloat16)

@@ -1,14 +1,17 @@
-"""The book's pages on Python: their code runs, and their pictures are drawn from what they say."""
+"""The book's pages on Python: their code runs, and their pictures are drawn from what they say; what `help` says."""
 
 from __future__ import annotations
 
 import importlib.util
+import pydoc
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import bsr_gemm as bsr
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "docs/src"
@@ -44,3 +47,20 @@ def test_the_picture_of_speed_says_what_was_measured() -> None:
     log = (ROOT / "benches/LOG.md").read_text()
     drawn = (BOOK / "images/python-speed.svg").read_text()
     assert drawn == pictures.speed_picture(log), "draw it anew: `python examples/pictures.py ../docs/src/images`"
+
+
+def test_help_begins_with_what_is_for_users() -> None:
+    """What `help(bsr_gemm)` prints: every public name in a class, a function or the summary, and no list of private modules."""
+    text = pydoc.render_doc(bsr, renderer=pydoc.plaintext)
+    summary, _, rest = text.partition("PACKAGE CONTENTS")
+    modules = rest.partition("CLASSES")[0].split("\n")
+    assert [line.strip() for line in modules if line.strip()] == ["__main__", "_lib (package)", "nn", "parallel"]
+    for heading in ("Matrices", "Products", "Attention", "Layers", "Kernels", "Choices"):
+        names = re.search(rf"{heading} +(.*)", summary).group(1)
+        for name in re.findall(r"\w+(?:\.\w+)*", names.replace("w @ x, ", "").replace("(with PyTorch)", "")):
+            found = bsr
+            for part in name.split("."):
+                assert part in getattr(found, "__all__", dir(found)), name
+                found = getattr(found, part)
+    for name in set(bsr.__all__) - {"__version__"}:
+        assert re.search(rf"\b{name}\b", text.partition("__all__ =")[0]), name

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import _float8, _torch, nn  # noqa: E402
+from bsr_gemm import nn  # noqa: E402
+from bsr_gemm._lib import _float8, _torch  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 DTYPES = [torch.bfloat16, torch.float16, torch.float32]
@@ -174,11 +175,11 @@ def test_torchao_takes_the_config(rng, device) -> None:
     ("change", "words"),
     [
         ({"x": lambda x: x.float()}, ["torch.float32", "float8_e4m3fn"]),
-        ({"x": lambda x: x[:, :80]}, ["6 x 80", "96 inputs"]),
-        ({"x_scale": lambda s: s[:3]}, ["x_scale is 3", "6 elements"]),
+        ({"x": lambda x: x[:, :80]}, ["6 x 80", "96 elements"]),
+        ({"x_scale": lambda s: s[:3]}, ["x_scale is 3", "6 rows of x"]),
         ({"weight_scale": lambda s: s.double()}, ["weight_scale is of torch.float64", "torch.float32"]),
         ({"weight": lambda w: w[1:]}, ["14 x 16 x 16", "15 blocks"]),
-        ({"bias": lambda b: b[1:]}, ["bias is 79", "80 elements"]),
+        ({"bias": lambda b: b[1:]}, ["bias is 79", "80 outputs"]),
         ({"activation": lambda _: "swish"}, ["`swish`"]),
         ({"out_dtype": lambda _: torch.float64}, ["torch.float64", "torch.bfloat16"]),
     ],

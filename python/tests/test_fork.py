@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
+from conftest import alone
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -75,8 +74,7 @@ assert torch.equal(batches[1][0], v @ torch.ones(64, 3))
 def test_a_child_multiplies(program) -> None:
     if program is WITH_TORCH:
         pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", START + program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    alone(START + program)
 
 
 def test_threads_that_cannot_be_started_are_an_error() -> None:
@@ -95,6 +93,4 @@ else:
 """
     if not os.path.exists("/proc/self/statm"):
         pytest.skip("this system does not tell how much memory a process has")
-    environment = os.environ | {"RAYON_NUM_THREADS": "200"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
+    alone(program, RAYON_NUM_THREADS="200")

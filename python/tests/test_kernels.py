@@ -384,7 +384,7 @@ def test_blocks_that_do_not_lie_one_after_the_other_are_read_as_they_are(rng) ->
 
 def test_tensors_with_the_other_sign_in_memory() -> None:
     torch = pytest.importorskip("torch")
-    from bsr_gemm import _operands
+    from bsr_gemm._lib import _operands
 
     kernel = bsr.Kernel("bm = 16, bn = 16, bk = 16, dtype = f32, mma = scalar")
     w = bsr.from_dense(torch.randn(32, 32), (16, 16), keep=0.5)

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import _arrays, _float8, _gpu, _launch, _native, _torch, _tuning, nn  # noqa: E402
+from bsr_gemm import nn  # noqa: E402
+from bsr_gemm._lib import _arrays, _float8, _gpu, _launch, _native, _torch, _tuning  # noqa: E402
 
 
 class Loaded:
@@ -31,13 +32,10 @@ class Gpu:
         self.tuned.append((facts, n))
         return "kernel    bm = 16", None if len(self.tuned) > 1 else "{}\n"
 
-    def choose(self, pattern, facts, n, epilogue):
+    def choose(self, pattern, facts, n, epilogue, is_list):
         if epilogue is not None and "tanh" in epilogue and pattern.block == (4, 4):
             raise bsr.Error("no kernel for this block")
         return Loaded(facts, epilogue)
-
-    def choose_batch(self, pattern, facts, n):
-        return Loaded(facts, None)
 
     def sparse(self, pattern, kind):
         return kind
@@ -107,15 +105,20 @@ class Batch:
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch, rng):
-    monkeypatch.setattr(_gpu, "gpu_of", lambda index: Gpu())
+    yield from replaced(monkeypatch, Gpu, [_launch], {"Ready": Ready, "Batch": Batch})
+
+
+def replaced(monkeypatch, gpu, modules, natives):
+    """Puts the fakes where a GPU would be, and counts their launches from 0."""
+    monkeypatch.setattr(_gpu, "gpu_of", lambda index: gpu())
     monkeypatch.setattr(_gpu, "OnDevice", lambda index: contextlib.nullcontext())
-    monkeypatch.setattr(_launch, "_stream", lambda index: 7)
-    monkeypatch.setattr(_launch, "_device", lambda: -1)
-    monkeypatch.setattr(_gpu._native, "Ready", Ready)
-    monkeypatch.setattr(Ready, "launches", 0)
-    monkeypatch.setattr(_gpu._native, "Batch", Batch)
-    monkeypatch.setattr(Batch, "launches", 0)
-    caches = (_gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
+    for module in modules:
+        monkeypatch.setattr(module, "_stream", lambda index: 7)
+        monkeypatch.setattr(module, "_device", lambda: -1)
+    for name, fake in natives.items():
+        monkeypatch.setattr(_native, name, fake)
+        monkeypatch.setattr(fake, "launches", 0)
+    caches = (*_gpu.also_kept, _gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
     for cache in caches:
         cache.clear()
     yield

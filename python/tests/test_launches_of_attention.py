@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 
 import numpy as np
@@ -14,19 +13,21 @@ import test_launches as fakes  # noqa: E402
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
-from bsr_gemm import (  # noqa: E402
+from bsr_gemm._lib import (  # noqa: E402
     _attention_gradient,
     _attention_launch,
     _attention_torch,
     _gpu,
+    _kernels,
     _launch,
     _native,
     _torch,
 )
-from bsr_gemm._device_masks import DeviceMask  # noqa: E402
-from bsr_gemm._device_patterns import DevicePattern  # noqa: E402
+from bsr_gemm._lib._device_masks import DeviceMask  # noqa: E402
+from bsr_gemm._lib._device_patterns import DevicePattern  # noqa: E402
 
 CLOSURE = "|| if i >= j { s * scale } else { -inf }"
+H200 = _native.card("NVIDIA H200")
 BIASED = "|bias: Cols<f32>| s * scale + bias"
 
 
@@ -95,6 +96,12 @@ class Gpu(fakes.Gpu):
     def choose_listed(self, view, facts, n, epilogue):
         return fakes.Loaded(facts, epilogue)
 
+    def load(self, kernel):
+        (kind, _, out), (_, b, c) = kernel.dtypes, kernel.layouts
+        transpose = "on" if kernel.transpose else "off"
+        facts = f"dtype = {kind}, out = {out}, b_layout = {b}, c_layout = {c}, transpose = {transpose}"
+        return fakes.Loaded(facts, kernel.epilogue)
+
 
 class View:
     """A pattern on a device as kernels see it."""
@@ -129,7 +136,7 @@ class Ready(fakes.Ready):
             pattern, order = self.kind.pattern.host()
             self.pattern = pattern._native
             (bm, bk), kind = pattern.block, facts["out"] if facts.get("op") == "sdd" else facts["dtype"]
-            size = bm * bk * bsr._arrays.BYTES[kind]
+            size = bm * bk * bsr._lib._arrays.BYTES[kind]
             stored = (ctypes.c_char * (size * self.kind.pattern.capacity)).from_address(values)
             own = bytearray(b"".join(stored[size * at : size * (at + 1)] for at in order))
             held = (ctypes.c_char * max(1, len(own))).from_buffer(own or bytearray(1))
@@ -151,23 +158,10 @@ class Ready(fakes.Ready):
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch, rng):
-    monkeypatch.setattr(_gpu, "gpu_of", lambda index: Gpu())
-    monkeypatch.setattr(_gpu, "OnDevice", lambda index: contextlib.nullcontext())
-    for module in (_launch, _attention_launch):
-        monkeypatch.setattr(module, "_stream", lambda index: 7)
-        monkeypatch.setattr(module, "_device", lambda: -1)
-    monkeypatch.setattr(_native, "Ready", Ready)
-    monkeypatch.setattr(Ready, "launches", 0)
-    monkeypatch.setattr(_native, "ReadyAttention", ReadyAttention)
-    monkeypatch.setattr(ReadyAttention, "launches", 0)
     monkeypatch.setattr(DevicePattern, "on_gpu", lambda self, index: View(self))
     monkeypatch.setattr(DeviceMask, "on_gpu", lambda self, index: MaskView(self))
-    caches = (*_gpu.also_kept, _gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
-    for cache in caches:
-        cache.clear()
-    yield
-    for cache in caches:
-        cache.clear()
+    natives = {"Ready": Ready, "ReadyAttention": ReadyAttention}
+    yield from fakes.replaced(monkeypatch, Gpu, [_launch, _attention_launch], natives)
 
 
 def heads(batch=2, count=4, key_heads=2, rows=100, columns=16, rows_first=False):
@@ -314,11 +308,20 @@ def test_epilogues_of_gradients_have_kernels() -> None:
         pattern = bsr.Pattern.from_mask(np.ones((4, 4)), (4 * bm, 4 * bk), (bm, bk))
         facts = f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = bf16, out = bf16, a_layout = row, b_layout = col"
         for epilogue in (_attention_gradient.PROBABILITIES, _attention_gradient._score_gradient("bf16")):
-            assert epilogue.split("|")[2].strip() in _native.chosen_spec(
-                pattern._native, facts, 128, "NVIDIA H200", epilogue
-            )
+            assert epilogue.split("|")[2].strip() in _native.explain(pattern._native, facts, 128, H200, "", epilogue)
         wide = facts.replace("out = bf16", "out = f32")
-        assert "out = f32" in _native.chosen_spec(pattern._native, wide, 64, "NVIDIA H200", "|| acc")
+        assert "out = f32" in _native.explain(pattern._native, wide, 64, H200, "", "|| acc")
+
+
+def test_kernels_of_the_program_are_launched() -> None:
+    epilogue = "|bias: Rows<f32>, alpha: f32, res: Dense<bf16>| alpha * acc + bias + res"
+    kernel = bsr.Kernel(f'bm = 64, bn = 64, bk = 64, dtype = bf16, c_layout = col, epilogue = "{epilogue}"')
+    w, x, bias = fakes.matrix(128, 192, (64, 64)), torch.randn(192, 37, dtype=torch.bfloat16), torch.randn(128)
+    given = {"bias": bias, "alpha": torch.tensor(0.5), "res": torch.randn(128, 37, dtype=torch.bfloat16)}
+    for _ in range(2):
+        call = _kernels._Call.of(kernel, (w, x), dict(given))
+        assert torch.equal(_launch.launch_kernel(kernel, call), call.on_cpu())
+    assert Ready.launches == 2 and len(_gpu._ready) == 1
 
 
 def test_products_of_patterns_on_devices() -> None:

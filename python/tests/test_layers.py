@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm import _products, _torch, nn  # noqa: E402
+from bsr_gemm import nn  # noqa: E402
+from bsr_gemm._lib import _products, _torch  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

@@ -11,8 +11,8 @@ from test_attention import allowed, dense, tensors, window_pairs  # noqa: E402
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
-from bsr_gemm._conditions import closure_of, condition_of  # noqa: E402
-from bsr_gemm._score import score_of  # noqa: E402
+from bsr_gemm._lib._conditions import closure_of, condition_of  # noqa: E402
+from bsr_gemm._lib._score import score_of  # noqa: E402
 
 SIZES, BLOCK = (45, 60), (16, 8)
 ROWS, COLUMNS = torch.arange(SIZES[0])[:, None], torch.arange(SIZES[1])[None, :]

@@ -162,7 +162,7 @@ def test_values_that_were_resized_are_not_read_beyond_their_end(rng) -> None:
 
 
 def test_the_native_half_compares_lengths(rng) -> None:
-    from bsr_gemm import _arrays, _native
+    from bsr_gemm._lib import _arrays, _native
 
     w, x, out = whole(), np.ones((4, 3)), np.ones((4, 3))
     dense, result = _arrays.matrix(x), _arrays.matrix(out)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from conftest import alone
 
 import bsr_gemm as bsr
 
@@ -45,14 +44,7 @@ else:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="this system does not tell how much memory it has")
 def test_memory_is_asked_for_before_it_is_taken() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"RAYON_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
+    alone(PROGRAM, RAYON_NUM_THREADS="2", OPENBLAS_NUM_THREADS="1")
 
 
 def test_masks_of_more_blocks_than_lists_count_are_refused() -> None:

@@ -45,7 +45,7 @@ def test_gradients_of_a_feed_forward_network(operands, activation, with_bias) ->
 
     assert torch.autograd.gradcheck(network, (x, up, biases[0], down, biases[1]))
     first, second = (
-        bsr.BsrMatrix(values, pattern) for values, pattern in ((up, bsr._patterns.find(key)), (down, w.pattern))
+        bsr.BsrMatrix(values, pattern) for values, pattern in ((up, bsr._lib._patterns.find(key)), (down, w.pattern))
     )
     twice = bsr.linear(bsr.linear(x, first, biases[0], activation), second, biases[1])
     fused = bsr.ffn(x, first, second, *biases, activation)
@@ -276,7 +276,7 @@ def test_a_forked_process_is_refused_in_words(rng) -> None:
     ],
 )
 def test_operands_are_made_addressable(make, copied, is_col) -> None:
-    from bsr_gemm import _operands
+    from bsr_gemm._lib import _operands
 
     x = make()
     held, (address, rows, cols, col, stride) = _operands.operand_of(x)
@@ -291,7 +291,7 @@ def test_operands_are_made_addressable(make, copied, is_col) -> None:
 @pytest.mark.parametrize(("rows", "cols"), [(5, 64), (5, 63), (1, 3)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_results_are_written_in_whole_vectors(rows, cols, transposed) -> None:
-    from bsr_gemm import _operands
+    from bsr_gemm._lib import _operands
 
     out = torch.zeros(cols, rows).t() if transposed else torch.zeros(rows, cols)
     result = _operands.Result(out)
@@ -331,7 +331,7 @@ def test_an_operand_that_tma_cannot_address_is_copied(rng) -> None:
 
 @pytest.mark.gpu
 def test_what_is_kept_is_freed(rng) -> None:
-    from bsr_gemm import _gpu
+    from bsr_gemm._lib import _gpu
 
     w = bsr.from_dense(torch.randn(256, 192, device="cuda", dtype=torch.bfloat16), (64, 64), keep=0.5)
     x = torch.randn(64, 192, device="cuda", dtype=torch.bfloat16)

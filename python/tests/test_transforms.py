@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import alone  # noqa: E402
 from torch import func  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 
@@ -32,7 +31,7 @@ def linear(inputs, outputs, activation="none", keep=0.5):
 def test_products_under_transforms(activation) -> None:
     w = bsr.from_dense(torch.randn(22, 14, dtype=torch.float64), (8, 4), keep=0.5)
     x, bias = torch.randn(3, 14, dtype=torch.float64), torch.randn(22, dtype=torch.float64)
-    activate = bsr._torch.activate
+    activate = bsr._lib._torch.activate
 
     def ours(x, values, bias):
         return bsr.linear(x, bsr.BsrMatrix(values, w.pattern, check=False), bias, activation)
@@ -70,7 +69,7 @@ def test_products_under_transforms(activation) -> None:
     a, b = torch.randn(22, 5, dtype=torch.float64), torch.randn(5, 14, dtype=torch.float64)
     stored = [
         lambda a, b: bsr.sampled(a, b, w).values,
-        lambda a, b: bsr._matrix.gather(a @ b, w.pattern),
+        lambda a, b: bsr._lib._matrix.gather(a @ b, w.pattern),
     ]
     for way in (lambda f: func.jvp(f, (a, b), (a.cos(), b.cos())), lambda f: func.jacrev(f, argnums=(0, 1))(a, b)):
         for one, other in zip(*(torch.utils._pytree.tree_leaves(way(f)) for f in stored)):
@@ -239,5 +238,4 @@ def test_exported_programs_run_in_another_process(tmp_path, kind) -> None:
         "assert torch.allclose(found, expected)\n"
     )
     files = [str(tmp_path / name) for name in ("layer.pt2", "expected.pt")]
-    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    alone(code, *files)

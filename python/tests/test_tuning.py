@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bsr_gemm as bsr
-from bsr_gemm import _native, _tuning
+from bsr_gemm._lib import _native, _tuning
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +31,7 @@ def test_every_product_of_a_step_is_explained(w) -> None:
     assert all("because" in text and "bm = 64" in text for text in words.values())
     x = np.ones((4, 32, 192), dtype=np.float16)
     assert bsr.explain(w, x) == words["forward"], "an operand says how many rows there are"
+    assert "arch = sm_80" in bsr.explain(w, 128, gpu="A100"), "a kernel that the card runs"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,8 @@ def test_every_product_of_a_step_is_explained(w) -> None:
         (lambda w: bsr.explain(w, 8, product="backward"), ["'backward'", "forward, input, weight"]),
         (lambda w: bsr.explain(np.ones((4, 4)), 8), ["ndarray, not a BsrMatrix"]),
         (lambda w: bsr.explain(w, 0), ["0 rows", "number of tokens"]),
+        (lambda w: bsr.explain(w, 8, gpu="H100"), ["gpu = `H100`", "part of several names"]),
+        (lambda w: bsr.explain(w, 8, gpu="H300"), ["gpu = `H300`", "no card that is known", "NVIDIA H200"]),
         (lambda w: bsr.set_tuning("guess"), ["'guess'", "predict, measure"]),
     ],
 )
@@ -55,8 +58,9 @@ def test_a_kernel_takes_an_epilogue_or_the_next_does(rng, block, keep) -> None:
     sides = (4096 // block, 4096 // block)
     pattern = bsr.Pattern.from_mask(rng.random(sides) < keep, (4096, 4096), (block, block))._native
     facts = f"bm = {block}, bn = 64, bk = {block}, dtype = f16, b_layout = col, c_layout = col"
-    plain = _native.chosen_spec(pattern, facts, 4096, "NVIDIA H200")
-    fused = _native.chosen_spec(pattern, facts, 4096, "NVIDIA H200", "|bias: Rows<f32>| gelu(acc + bias)")
+    card = _native.card("NVIDIA H200")
+    plain = _tuning.Choice.of("forward", _native.explain(pattern, facts, 4096, card)).spec
+    fused = _native.explain(pattern, facts, 4096, card, "", "|bias: Rows<f32>| gelu(acc + bias)")
     assert "epilogue" in fused and "mma_sync" not in fused
     if "mma_sync" not in plain:
         assert fused.startswith(plain)
@@ -108,7 +112,7 @@ def test_what_was_measured_is_taken(rng, tmp_path) -> None:
     bsr.set_tuning(table=table)
     words = bsr.explain(w, 128, gpu="NVIDIA H200")
     assert slowest["subject"] in words.splitlines()[0] and "this problem was tuned: 1.5 us" in words
-    assert "this problem was tuned" not in bsr.explain(w, 128, gpu="NVIDIA H100")
+    assert "this problem was tuned" not in bsr.explain(w, 128, gpu="H100 PCIe")
 
 
 def test_the_environment_says_it_too(monkeypatch, tmp_path) -> None:

@@ -11,7 +11,7 @@ use crate::errors::refused;
 type Lists<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// Which blocks of Q K^T are computed, checked.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct AttentionMask {
     pub(crate) mask: Mask,
 }

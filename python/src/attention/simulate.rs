@@ -4,19 +4,15 @@ use bsr::simulated::{Options, Report};
 use bsr::{Dtype, Element, bf16, f16};
 use bsr_runtime::attention::{HostVector, ScoreInputs, SimulatedAttention};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use super::mask::AttentionMask;
 use super::tensor::{Heads, TensorArgument, Vector, VectorArgument};
 use crate::errors::refused;
 use crate::plan::Kernel;
+use crate::simulate::{Simulation, described};
 use crate::threads::detached;
 
-/// O's bytes, `[batch, heads, queries, columns]`, the logarithms of the sums, what is wrong with the kernel, and its cost: warp
-/// instructions, floating-point operations, bytes copied, cycles by the simulator's model.
-type Simulation = (Py<PyBytes>, Vec<f32>, Vec<String>, (u64, u64, u64, u64));
-
-/// Runs a kernel's PTX on the CPU.
+/// Runs a kernel's PTX on the CPU: O's bytes, `[batch, heads, queries, columns]`, and the logarithms of the sums.
 ///
 /// Every address must be that of memory which the caller keeps alive, as large as its sizes say. `tensors` are Q, K and V.
 #[pyfunction]
@@ -30,7 +26,7 @@ pub(crate) fn simulate_attention(
     numbers: Vec<f32>,
     vectors: Vec<VectorArgument>,
     seed: u64,
-) -> PyResult<Simulation> {
+) -> PyResult<Simulation<Vec<f32>>> {
     let [q, k, v] = tensors.map(Heads::new);
     let tensors = [q?, k?, v?];
     let vectors = vectors.into_iter().map(Vector::new).collect::<PyResult<Vec<_>>>()?;
@@ -38,14 +34,12 @@ pub(crate) fn simulate_attention(
     let vectors: Vec<HostVector> = vectors.iter().map(|vector| unsafe { vector.copied() }).collect();
     let given = ScoreInputs::new(scale).scalars(&numbers).vectors(&vectors);
     let options = Options { seed, ..Options::default() };
-    let (bytes, sums, report) = detached(py, || match kernel.plan.spec().a {
+    let outcome = detached(py, || match kernel.plan.spec().a {
         Dtype::F16 => run::<f16>(kernel, mask, tensors, given, &options),
         Dtype::BF16 => run::<bf16>(kernel, mask, tensors, given, &options),
         other => Err(refused(format!("an attention of {other} is not simulated"))),
     })??;
-    let findings = report.findings.iter().map(ToString::to_string).collect();
-    let cost = (report.cost.steps, report.cost.flops, report.cost.bytes_copied, report.cost.cycles);
-    Ok((PyBytes::new(py, &bytes).unbind(), sums, findings, cost))
+    Ok(described(py, outcome))
 }
 
 fn run<T: Element>(

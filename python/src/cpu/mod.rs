@@ -2,6 +2,7 @@
 
 mod fused;
 mod product;
+mod run;
 mod sampled;
 mod tile;
 
@@ -13,6 +14,7 @@ use crate::pattern::Pattern;
 use crate::threads::detached;
 use fused::Fused;
 use product::Product;
+use run::{Target, Tiles};
 use sampled::Sampled;
 
 /// An epilogue's text, and what its parameters are given.
@@ -25,11 +27,34 @@ fn shapes(operands: &str, fits: bool, words: impl FnOnce() -> String) -> PyResul
     }
 }
 
-/// Makes sure that what an epilogue reads, and where its second result goes, are as large as C.
-fn fits(fused: Option<&Fused>, second: Option<&Strided>, c: (usize, usize), stored: (usize, usize)) -> PyResult<()> {
-    fused.map_or(Ok(()), |fused| fused.check(c, stored))?;
-    shapes("C and its second result", second.is_none_or(|second| second.rows >= c.0), || {
-        format!("{} rows have {} places", c.0, second.map_or(0, |second| second.rows))
+/// Computes the tiles of a matrix of `shape` into `out`, summed in what elements of `kind` are summed in.
+///
+/// # Safety
+/// As [`Target::fill`], but that what the epilogue reads, and where its second result goes, are compared here.
+unsafe fn compute<T: Tiles>(
+    py: Python<'_>,
+    (tiles, kind): (impl FnOnce() -> T + Send, Kind),
+    (out, shape): (Strided, (usize, usize)),
+    epilogue: Option<EpilogueArgument>,
+    second: Option<ArrayArgument>,
+) -> PyResult<()> {
+    let fused = epilogue.map(|(text, given)| Fused::new(&text, given)).transpose()?;
+    let second = second.map(Strided::new).transpose()?;
+    fused.as_ref().map_or(Ok(()), |fused| fused.check(shape, (out.rows, out.cols)))?;
+    shapes("C and its second result", second.is_none_or(|second| second.rows >= shape.0), || {
+        format!("{} rows have {} places", shape.0, second.map_or(0, |second| second.rows))
+    })?;
+    let target = Target { out, shape, fused: fused.as_ref(), second };
+    detached(py, || {
+        let tiles = tiles();
+        // SAFETY: as the caller vouches.
+        unsafe {
+            match kind {
+                Kind::F64 => target.fill::<f64>(&tiles),
+                Kind::I8 | Kind::I32 => target.fill::<i32>(&tiles),
+                _ => target.fill::<f32>(&tiles),
+            }
+        }
     })
 }
 
@@ -70,20 +95,9 @@ pub(crate) fn multiply(
             out.rows, out.cols
         )
     })?;
-    let fused = epilogue.map(|(text, given)| Fused::new(&text, given)).transpose()?;
-    let second = second.map(Strided::new).transpose()?;
-    fits(fused.as_ref(), second.as_ref(), (m, out.cols), (m, out.cols))?;
-    let product = Product { structure, transpose, values, dense, out, fused: fused.as_ref(), second };
-    detached(py, || {
-        // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
-        unsafe {
-            match values.1 {
-                Kind::F64 => product.run::<f64>(),
-                Kind::I8 | Kind::I32 => product.run::<i32>(),
-                _ => product.run::<f32>(),
-            }
-        }
-    })
+    let product = || Product::new(structure, transpose, values, dense);
+    // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
+    unsafe { compute(py, (product, values.1), (out, (m, out.cols)), epilogue, second) }
 }
 
 /// The stored blocks of C = A B at `out`: `nnzb * bm` rows of `bk`.
@@ -113,18 +127,7 @@ pub(crate) fn multiply_sampled(
     shapes("the stored blocks", (out.rows, out.cols) == (structure.nnzb() * bm, bk), || {
         format!("{} blocks of {bm} x {bk} into {} x {} values", structure.nnzb(), out.rows, out.cols)
     })?;
-    let fused = epilogue.map(|(text, given)| Fused::new(&text, given)).transpose()?;
-    let second = second.map(Strided::new).transpose()?;
-    fits(fused.as_ref(), second.as_ref(), (rows, cols), (out.rows, out.cols))?;
-    let product = Sampled { structure, a, b, out, fused: fused.as_ref(), second };
-    detached(py, || {
-        // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
-        unsafe {
-            match a.kind {
-                Kind::F64 => product.run::<f64>(),
-                Kind::I8 | Kind::I32 => product.run::<i32>(),
-                _ => product.run::<f32>(),
-            }
-        }
-    })
+    let product = || Sampled::new(structure, a, b);
+    // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
+    unsafe { compute(py, (product, a.kind), (out, (rows, cols)), epilogue, second) }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bsr::gpu::{Device, DeviceBuffer, DeviceVector, Plain, StreamRef};
+use bsr::gpu::{Device, DeviceBuffer, Plain, StreamRef};
 use bsr::{Dtype, Element, bf16, f16};
 use bsr_codegen::TensorStrides;
 use bsr_runtime::attention::{DevicePattern, DeviceTensor, Inputs, Launcher, ScoreVector, Shape, Sharing};
@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::DeviceMask;
+use super::further::AnyVector;
 use crate::array::Kind;
 use crate::attention::{AttentionMask, shared};
 use crate::errors::refused;
@@ -18,7 +19,7 @@ use crate::errors::refused;
 type Layout = ([usize; 4], [u64; 3]);
 
 /// A kernel of attention on a GPU.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct LoadedAttention {
     pub(super) launcher: Arc<Launcher>,
     pub(super) device: Device,
@@ -51,13 +52,13 @@ fn shape([batch, heads, queries, _]: [usize; 4], v: [usize; 4]) -> Shape {
 }
 
 /// The work of a mask on a GPU, for one kernel and tensors of one shape.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct AttentionWork {
     pattern: Arc<DevicePattern>,
 }
 
 /// An attention that only lacks its addresses.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct ReadyAttention {
     launcher: Arc<Launcher>,
     device: Device,
@@ -125,14 +126,14 @@ impl ReadyAttention {
         sums: u64,
         stream: usize,
     ) -> PyResult<()> {
-        let view = |at: usize| {
+        let tensor = |at: usize| {
             let (sizes, [batch, head, row]) = self.tensors[at];
             // SAFETY: the caller of the launch vouches for the memory.
             unsafe {
                 DeviceTensor::<T>::from_raw(&self.device, addresses[at], sizes, TensorStrides { row, head, batch })
             }
         };
-        let ([q, k, v], mut o) = ([view(0), view(1), view(2)], view(3));
+        let ([q, k, v], mut o) = ([tensor(0), tensor(1), tensor(2)], tensor(3));
         let [batch, heads, queries, _] = self.tensors[0].0;
         // SAFETY: as above.
         let mut sums =
@@ -141,45 +142,19 @@ impl ReadyAttention {
         let stream = unsafe { StreamRef::from_raw(stream as *mut _) };
         let places = self.vectors.iter().zip(vectors);
         // SAFETY: as above.
-        let held = places.map(|((kind, len, _), at)| unsafe { Held::new(*kind, *at, *len) });
+        let held = places.map(|((kind, len, _), at)| unsafe { AnyVector::from_raw(*kind, *at, *len) });
         let held = held.collect::<PyResult<Vec<_>>>()?;
         let vectors: Vec<ScoreVector<'_>> =
-            held.iter().zip(&self.vectors).map(|(held, (.., sharing))| held.view().shared(*sharing)).collect();
+            held.iter().zip(&self.vectors).map(|(held, (.., sharing))| view(held).shared(*sharing)).collect();
         let inputs = Inputs::from((&q, &k, &v, self.scale)).scalars(&self.numbers).vectors(&vectors);
         self.launcher.launch(stream, inputs, &self.pattern, &mut o, sums.as_mut()).map_err(refused)
     }
 }
 
-/// A vector of a score at its place.
-enum Held {
-    F32(DeviceVector<f32>),
-    F16(DeviceVector<f16>),
-    BF16(DeviceVector<bf16>),
-}
-
-impl Held {
-    /// # Errors
-    /// A type that no score reads; an address that is none.
-    ///
-    /// # Safety
-    /// The address must be that of such a vector on the device of the launch, until it is done.
-    unsafe fn new(kind: Kind, at: u64, len: usize) -> PyResult<Self> {
-        // SAFETY: as the caller vouches.
-        unsafe {
-            Ok(match kind {
-                Kind::F32 => Self::F32(DeviceVector::from_raw(at, len).map_err(refused)?),
-                Kind::F16 => Self::F16(DeviceVector::from_raw(at, len).map_err(refused)?),
-                Kind::BF16 => Self::BF16(DeviceVector::from_raw(at, len).map_err(refused)?),
-                other => return Err(refused(format!("a vector of {other:?}, and a score reads f32, f16 and bf16"))),
-            })
-        }
-    }
-
-    fn view(&self) -> ScoreVector<'_> {
-        match self {
-            Self::F32(vector) => vector.into(),
-            Self::F16(vector) => vector.into(),
-            Self::BF16(vector) => vector.into(),
-        }
+fn view(vector: &AnyVector) -> ScoreVector<'_> {
+    match vector {
+        AnyVector::F32(vector) => vector.into(),
+        AnyVector::F16(vector) => vector.into(),
+        AnyVector::BF16(vector) => vector.into(),
     }
 }

@@ -17,7 +17,7 @@ use crate::pattern::Pattern;
 type Problem = (Py<Pattern>, u64, (u64, Shape), (u64, Shape));
 
 /// Products whose work plan and addresses are on the GPU.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct Batch {
     /// It borrows what the launcher points to, and is dropped first.
     prepared: PreparedBatch<'static, 'static>,

@@ -11,7 +11,7 @@ use crate::attention::shared;
 use crate::errors::refused;
 
 /// A mask on a GPU, as arrays that PyTorch keeps.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct DeviceMask {
     pub(super) mask: Arc<attention::DeviceMask>,
 }

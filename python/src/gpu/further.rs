@@ -7,7 +7,7 @@ use bsr::{Element, Layout, bf16, f16};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::sparse::{AnyBsr, at};
+use super::sparse::{AnyBsr, Places, at};
 use crate::array::Kind;
 use crate::errors::refused;
 use crate::pattern::Pattern;
@@ -35,15 +35,39 @@ enum What {
 /// A further operand at its place.
 pub(super) enum Given<'a> {
     Scalar(f32),
-    F32(DeviceVector<f32>),
-    F16(DeviceVector<f16>),
-    BF16(DeviceVector<bf16>),
+    Vector(AnyVector),
     MatrixF32(DeviceDense<f32>),
     MatrixF16(DeviceDense<f16>),
     MatrixBF16(DeviceDense<bf16>),
     BlocksF32(MutexGuard<'a, DeviceBsr<f32>>),
     BlocksF16(MutexGuard<'a, DeviceBsr<f16>>),
     BlocksBF16(MutexGuard<'a, DeviceBsr<bf16>>),
+}
+
+/// A vector of the caller's.
+pub(super) enum AnyVector {
+    F32(DeviceVector<f32>),
+    F16(DeviceVector<f16>),
+    BF16(DeviceVector<bf16>),
+}
+
+impl AnyVector {
+    /// # Errors
+    /// A type that no epilogue reads; an address that is none.
+    ///
+    /// # Safety
+    /// The address must be that of such a vector on the device of the launch, until it is done.
+    pub(super) unsafe fn from_raw(kind: Kind, at: u64, len: usize) -> PyResult<Self> {
+        // SAFETY: as the caller vouches.
+        unsafe {
+            Ok(match kind {
+                Kind::F32 => Self::F32(DeviceVector::from_raw(at, len).map_err(refused)?),
+                Kind::F16 => Self::F16(DeviceVector::from_raw(at, len).map_err(refused)?),
+                Kind::BF16 => Self::BF16(DeviceVector::from_raw(at, len).map_err(refused)?),
+                other => return Err(refused(format!("a vector of {other:?}, and f32, f16 and bf16 are read"))),
+            })
+        }
+    }
 }
 
 impl Further {
@@ -70,7 +94,7 @@ impl Further {
                         "`{name}` has the blocks of a pattern that lives on the GPU\n  help: a Pattern of the host"
                     ))
                 })?;
-                What::Blocks(Box::new(AnyBsr::new(device, pattern, kind)?))
+                What::Blocks(Box::new(AnyBsr::of(Places::Host(device, pattern), kind)?))
             }
             _ => What::Vector(kind, rows),
         };
@@ -91,9 +115,7 @@ impl Further {
         unsafe {
             Ok(match &self.what {
                 What::Scalar => Given::Scalar(f32::NAN),
-                What::Vector(Kind::F16, len) => Given::F16(DeviceVector::from_raw(ptr, *len).map_err(refused)?),
-                What::Vector(Kind::BF16, len) => Given::BF16(DeviceVector::from_raw(ptr, *len).map_err(refused)?),
-                What::Vector(_, len) => Given::F32(DeviceVector::from_raw(ptr, *len).map_err(refused)?),
+                What::Vector(kind, len) => Given::Vector(AnyVector::from_raw(*kind, ptr, *len)?),
                 What::Matrix(Kind::F16, shape) => Given::MatrixF16(view(ptr, *shape)?),
                 What::Matrix(Kind::BF16, shape) => Given::MatrixBF16(view(ptr, *shape)?),
                 What::Matrix(_, shape) => Given::MatrixF32(view(ptr, *shape)?),
@@ -125,9 +147,9 @@ pub(super) unsafe fn give_all<'a>(further: &'a [Further], places: &Bound<'_, PyT
 pub(super) fn inputs<'a>(further: &'a [Further], given: &'a [Given<'_>]) -> DeviceInputs<'a> {
     further.iter().zip(given).fold(DeviceInputs::new(), |inputs, (Further { name, .. }, given)| match given {
         Given::Scalar(value) => inputs.scalar(name, *value),
-        Given::F32(vector) => inputs.vector(name, vector),
-        Given::F16(vector) => inputs.vector(name, vector),
-        Given::BF16(vector) => inputs.vector(name, vector),
+        Given::Vector(AnyVector::F32(vector)) => inputs.vector(name, vector),
+        Given::Vector(AnyVector::F16(vector)) => inputs.vector(name, vector),
+        Given::Vector(AnyVector::BF16(vector)) => inputs.vector(name, vector),
         Given::MatrixF32(matrix) => inputs.matrix(name, matrix),
         Given::MatrixF16(matrix) => inputs.matrix(name, matrix),
         Given::MatrixBF16(matrix) => inputs.matrix(name, matrix),

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bsr::gpu::{self, Fingerprint, IndexWidth, PatternShape};
+use bsr::tuner::pick::Choice;
 use bsr::{Epilogue, KernelSpec, Launcher, Pattern as Generator, Pdl, Plan};
 use pyo3::prelude::*;
 
-use super::{Gpu, Loaded, Sparse};
+use super::sparse::{AnyBsr, Places};
+use super::{Gpu, Sparse};
 use crate::array::Kind;
 use crate::choice;
 use crate::errors::refused;
@@ -16,7 +18,7 @@ use crate::pattern::Pattern;
 const MOST: usize = 1 << 18;
 
 /// A pattern on a GPU, as arrays that PyTorch keeps.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct DevicePattern {
     pattern: Arc<gpu::DevicePattern>,
     /// One of the same shape with as many blocks as there is room for.
@@ -69,49 +71,32 @@ impl DevicePattern {
 
     /// The same for values of an element type.
     fn sparse(&self, kind: &str) -> PyResult<Sparse> {
-        Sparse::listed(&self.pattern, Kind::parse(kind)?)
+        Ok(Sparse { matrix: AnyBsr::of(Places::Gpu(&self.pattern), Kind::parse(kind)?)? })
     }
 }
 
-impl Gpu {
-    /// The kernel for a product along `n` that takes lists which are made on the GPU: the fastest of those that were looked at.
-    fn listed(
-        &self,
-        pattern: &DevicePattern,
-        facts: &KernelSpec,
-        n: usize,
-        epilogue: Option<Epilogue>,
-    ) -> PyResult<Loaded> {
-        let chosen = choice::choose(&self.tuner(), &pattern.likely, facts, n)?;
-        let with = |spec: KernelSpec| {
-            let spec = if spec.pdl == Pdl::Early { spec.pdl(Pdl::On) } else { spec };
-            epilogue.map_or(spec, |epilogue| spec.epilogue(epilogue))
-        };
-        let planned =
-            |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(|plan| Launcher::takes_device_pattern(plan).is_ok());
-        let plan = choice::candidates(&chosen).find_map(planned).ok_or_else(|| {
-            refused(format!(
-                "no kernel for blocks of {:?} reads a pattern that lives on the GPU\n  help: blocks whose rows (of x @ w, whose \
-                 columns) are a multiple of 64, or a Pattern of the host",
-                pattern.likely.structure.block()
-            ))
-        })?;
-        Ok(Loaded { launcher: self.load_plan(&plan)?, why: format!("the pattern is on the GPU; {chosen}") })
+impl DevicePattern {
+    /// A pattern that the host knows, in place of the one on the GPU, for the choice of a kernel.
+    pub(super) fn likely(&self) -> &Pattern {
+        &self.likely
     }
+}
 
-    /// As [`Gpu::listed`], from Python.
-    pub(super) fn chosen_listed(
-        &self,
-        py: Python<'_>,
-        pattern: &DevicePattern,
-        facts: &str,
-        n: usize,
-        epilogue: Option<&str>,
-    ) -> PyResult<Loaded> {
-        let facts: KernelSpec = facts.parse().map_err(refused)?;
-        let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
-        py.detach(|| self.listed(pattern, &facts, n, epilogue))
-    }
+/// The plan of a kernel that takes lists which are made on the GPU: of the fastest of those that were looked at.
+pub(super) fn plan(chosen: &Choice, epilogue: Option<Epilogue>) -> PyResult<Plan> {
+    let with = |spec: KernelSpec| {
+        let spec = if spec.pdl == Pdl::Early { spec.pdl(Pdl::On) } else { spec };
+        epilogue.map_or(spec, |epilogue| spec.epilogue(epilogue))
+    };
+    let planned =
+        |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(|plan| Launcher::takes_device_pattern(plan).is_ok());
+    choice::candidates(chosen).find_map(planned).ok_or_else(|| {
+        refused(format!(
+            "no kernel for blocks of {:?} reads a pattern that lives on the GPU\n  help: blocks whose rows (of x @ w, whose \
+             columns) are a multiple of 64, or a Pattern of the host",
+            (chosen.spec.bm, chosen.spec.bk)
+        ))
+    })
 }
 
 /// A pattern of this shape that is known to the host: with as many blocks as there is room for, at random places.
@@ -122,12 +107,4 @@ fn likely(shape: &PatternShape) -> PyResult<Pattern> {
         .structure(shape.rows, shape.cols, shape.block, 1)
         .map_err(refused)?;
     Ok(Pattern { fingerprint: Fingerprint::of(&structure), structure })
-}
-
-impl Sparse {
-    /// # Errors
-    /// As [`super::sparse::AnyBsr::listed`].
-    fn listed(pattern: &Arc<gpu::DevicePattern>, kind: Kind) -> PyResult<Self> {
-        Ok(Self { matrix: super::sparse::AnyBsr::listed(pattern, kind)? })
-    }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bsr::gpu::Device;
 use bsr::tuner::pick::{Gpu as TunedGpu, Table, Tuner};
-use bsr::{Epilogue, KernelSpec, Launcher, Plan};
+use bsr::{KernelSpec, Launcher, Plan};
 use pyo3::prelude::*;
 
 use crate::array::Kind;
@@ -28,9 +28,10 @@ pub(crate) use device_mask::DeviceMask;
 pub(crate) use listed::DevicePattern;
 pub(crate) use ready::Ready;
 pub(crate) use sparse::Sparse;
+use sparse::{AnyBsr, Places};
 
 /// A GPU, and what chooses kernels for it.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct Gpu {
     device: Device,
     /// Chooses by the table that comes with the crate and by `table`.
@@ -112,11 +113,12 @@ impl Gpu {
     /// Copies a pattern to the GPU, for matrices of an element type.
     fn sparse(&self, py: Python<'_>, pattern: &Pattern, kind: &str) -> PyResult<Sparse> {
         let kind = Kind::parse(kind)?;
-        py.detach(|| Sparse::new(&self.device, pattern, kind))
+        py.detach(|| Ok(Sparse { matrix: AnyBsr::of(Places::Host(&self.device, pattern), kind)? }))
     }
 
-    /// Chooses and loads a kernel for a product along `n`, with an epilogue or none.
-    #[pyo3(signature = (pattern, facts, n, epilogue=None))]
+    /// Chooses and loads a kernel for a product along `n`, with an epilogue or none; with `is_list` for a list of products, of which
+    /// that is the largest.
+    #[pyo3(signature = (pattern, facts, n, epilogue=None, is_list=false))]
     fn choose(
         &self,
         py: Python<'_>,
@@ -124,22 +126,12 @@ impl Gpu {
         facts: &str,
         n: usize,
         epilogue: Option<&str>,
+        is_list: bool,
     ) -> PyResult<Loaded> {
-        let facts: KernelSpec = facts.parse().map_err(refused)?;
-        let epilogue = epilogue.map(str::parse::<Epilogue>).transpose().map_err(refused)?;
+        let (facts, epilogue) = choice::read(facts, epilogue)?;
         py.detach(|| {
             let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
-            let plan = choice::with_epilogue(&chosen, epilogue)?;
-            Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
-        })
-    }
-
-    /// Chooses and loads a kernel for a list of products, of which that of this pattern along `n` is the largest.
-    fn choose_batch(&self, py: Python<'_>, pattern: &Pattern, facts: &str, n: usize) -> PyResult<Loaded> {
-        let facts: KernelSpec = facts.parse().map_err(refused)?;
-        py.detach(|| {
-            let chosen = choice::choose(&self.tuner(), pattern, &facts, n)?;
-            let plan = choice::with_batch(&chosen)?;
+            let plan = if is_list { choice::with_batch(&chosen)? } else { choice::with_epilogue(&chosen, epilogue)? };
             Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() })
         })
     }
@@ -154,7 +146,12 @@ impl Gpu {
         n: usize,
         epilogue: Option<&str>,
     ) -> PyResult<Loaded> {
-        self.chosen_listed(py, pattern, facts, n, epilogue)
+        let (facts, epilogue) = choice::read(facts, epilogue)?;
+        py.detach(|| {
+            let chosen = choice::choose(&self.tuner(), pattern.likely(), &facts, n)?;
+            let plan = listed::plan(&chosen, epilogue)?;
+            Ok(Loaded { launcher: self.load_plan(&plan)?, why: format!("the pattern is on the GPU; {chosen}") })
+        })
     }
 
     /// Loads a kernel of attention.
@@ -178,7 +175,7 @@ impl Gpu {
 }
 
 /// A kernel on a GPU.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct Loaded {
     pub(crate) launcher: Arc<Launcher>,
     why: String,

@@ -15,7 +15,7 @@ use crate::errors::refused;
 use crate::pattern::Pattern;
 
 /// A product that only lacks its addresses.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct Ready {
     launcher: Arc<Launcher>,
     sparse: Py<Sparse>,

@@ -14,7 +14,7 @@ use crate::pattern::Pattern;
 const NOWHERE: u64 = 16;
 
 /// A pattern on a GPU; each launch says where the values are.
-#[pyclass(frozen, module = "bsr_gemm._native")]
+#[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct Sparse {
     pub(super) matrix: AnyBsr,
 }
@@ -44,28 +44,10 @@ macro_rules! of_each {
 }
 pub(super) use of_each;
 
-impl Sparse {
-    pub(super) fn new(device: &Device, pattern: &Pattern, kind: Kind) -> PyResult<Self> {
-        Ok(Self { matrix: AnyBsr::new(device, pattern, kind)? })
-    }
-}
-
 impl AnyBsr {
     /// # Errors
     /// A type that no kernel multiplies; no memory.
-    pub(super) fn new(device: &Device, pattern: &Pattern, kind: Kind) -> PyResult<Self> {
-        Self::of(Places::Host(device, pattern), kind)
-    }
-
-    /// The same of a pattern that lives on the GPU.
-    ///
-    /// # Errors
-    /// As [`AnyBsr::new`].
-    pub(super) fn listed(pattern: &Arc<DevicePattern>, kind: Kind) -> PyResult<Self> {
-        Self::of(Places::Gpu(pattern), kind)
-    }
-
-    fn of(places: Places<'_>, kind: Kind) -> PyResult<Self> {
+    pub(super) fn of(places: Places<'_>, kind: Kind) -> PyResult<Self> {
         Ok(match kind {
             Kind::F16 => Self::F16(places.matrix()?),
             Kind::BF16 => Self::BF16(places.matrix()?),
@@ -84,7 +66,7 @@ impl AnyBsr {
 
 /// Where the places of blocks are known.
 #[derive(Clone, Copy)]
-enum Places<'a> {
+pub(super) enum Places<'a> {
     Host(&'a Device, &'a Pattern),
     Gpu(&'a Arc<DevicePattern>),
 }

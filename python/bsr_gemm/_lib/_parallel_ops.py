@@ -95,16 +95,20 @@ def _summed_product(h: Tensor, weight: Tensor, bias: Tensor | None, pattern: str
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
+def _activated(x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, activation: str) -> tuple[Tensor, Tensor]:
+    """The result of a layer, and what the derivative of its activation is a function of."""
+    op = torch.ops.bsr_gemm.linear
+    if activation in OF_RESULT:
+        y = op(x, weight, bias, pattern, False, activation)
+        return y, y
+    kept = op(x, weight, bias, pattern)
+    return _torch.activate(kept, activation), kept
+
+
 class _Column(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x, weight, bias, pattern, activation, group):
-        op = torch.ops.bsr_gemm.linear
-        if activation in OF_RESULT:
-            y = op(x, weight, bias, pattern, False, activation)
-            kept = y
-        else:
-            kept = op(x, weight, bias, pattern)
-            y = _torch.activate(kept, activation)
+        y, kept = _activated(x, weight, bias, pattern, activation)
         ctx.pattern, ctx.activation, ctx.group, ctx.held = pattern, activation, group, find(pattern)
         ctx.bias_type = None if bias is None else bias.dtype
         ctx.save_for_backward(x, weight, kept)
@@ -152,12 +156,8 @@ class _Row(torch.autograd.Function):
 class _Ffn(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x, up, up_bias, down, down_bias, patterns, how):
-        op, (up_pattern, down_pattern) = torch.ops.bsr_gemm.linear, patterns
-        if how.activation in OF_RESULT:
-            h = kept = op(x, up, up_bias, up_pattern, False, how.activation)
-        else:
-            kept = op(x, up, up_bias, up_pattern)
-            h = _torch.activate(kept, how.activation)
+        up_pattern, down_pattern = patterns
+        h, kept = _activated(x, up, up_bias, up_pattern, how.activation)
         y = _summed_product(h, down, _bias_of(down_bias, how.group), down_pattern, how)
         ctx.patterns, ctx.how = patterns, how
         ctx.held = (find(up_pattern), find(down_pattern))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -64,7 +65,7 @@ def linear(
     with _gpu.OnDevice(x.device.index):
         if pattern.nnzb == 0 or 0 in out.shape:
             return without_blocks(out, bias, activation)
-        further = [] if bias is None else [("bias", vector_of(bias))]
+        further = [] if bias is None else [("bias", bias)]
         epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
         ready = _product(x, weight, out, pattern, transpose, epilogue, further)
         if ready is not None:
@@ -107,31 +108,49 @@ def _product(
 ) -> Any:
     """Enqueues ``out = epilogue(x @ w.T)``; what it was, where every operand was multiplied where it lies.
 
-    What the epilogue reads are vectors with an element for each output, for each row of ``x``, or a matrix that lies as
-    ``out`` does.
+    What the epilogue reads are vectors with an element for each output or for each row of ``x``, and matrices of C = out.T.
     """
-    index, kind = x.device.index, _arrays.kind_of(x)
-    held, (address, *_) = seen = operand_of(x)
-    lies, result = seen[1][1:], Result(out)
-    facts = _facts(pattern, kind, transpose, lies[2], result.is_col, _arrays.kind_of(out))
-    loaded = _gpu.kernel_of(index, pattern, facts, x.shape[0], epilogue)
-    place, shapes = result.argument[0], (transposed(*lies), transposed(*result.argument[1:]))
-    described = tuple((name, *_described(tensor)) for name, tensor in further)
-    length = None if second is None else second.shape[0]
-    ready = _gpu.ready_of(loaded, _gpu.sparse_of(index, pattern, kind), pattern, shapes, described, length)
-    values = values_of(weight)
-    places = [tensor.data_ptr() for _, tensor in further] + ([] if second is None else [second.data_ptr()])
-    ready.launch(values.data_ptr(), address, place, _stream(index), *places)
+    seen, result = operand_of(x), Result(out)
+    (address, *lies), (place, *goes) = seen[1], result.argument
+    facts = _facts(pattern, _arrays.kind_of(x), transpose, lies[2], result.is_col, _arrays.kind_of(out))
+    loaded = _gpu.kernel_of(x.device.index, pattern, facts, x.shape[0], epilogue)
+    matrices = (address, *transposed(*lies)), (place, *transposed(*goes))
+    ready = _enqueue(loaded, pattern, values_of(weight), matrices, further, second)
     result.finish()
-    return ready if held is x and result.padded is None else None
+    return ready if seen[0] is x and result.padded is None else None
 
 
-def _described(tensor: Tensor) -> tuple[str, str, int, int, int]:
-    """A further operand, as the kernel sees it: a matrix is that of C = out.T."""
-    kind = _arrays.kind_of(tensor)
-    if tensor.dim() == 1:
-        return "vector", kind, tensor.shape[0], 1, 1
-    return "dense", kind, tensor.shape[1], tensor.shape[0], tensor.stride(0)
+def _enqueue(
+    loaded: Any, pattern: Pattern, stored: Tensor, matrices: tuple, further: Iterable = (), second: Tensor | None = None
+) -> Any:
+    """Enqueues a product of the values of stored blocks and two matrices, where they lie and how; what it was.
+
+    What the epilogue reads are names with numbers, vectors, matrices that lie as the kernel's C does, and values of blocks.
+    """
+    index, described, places, held = stored.device.index, [], [], []
+    for name, value in further:
+        if not isinstance(value, Tensor):
+            described.append((name, "scalar", "f32", 0, 0, 0))
+            places.append(float(value))
+            continue
+        what, lies, array = "blocks", (0, 0, 0), value
+        if value.dim() == 1:
+            what, lies, array = "vector", (len(value), 1, 1), vector_of(value)
+        elif value.dim() == 2:
+            array, (_, rows, cols, _, stride) = operand_of(value)
+            what, lies = "dense", (rows, cols, stride)
+        else:
+            array = values_of(value)
+        described.append((name, what, _arrays.kind_of(value), *lies))
+        places.append(array.data_ptr())
+        held.append(array)
+    if second is not None:
+        places.append(second.data_ptr())
+    sparse = _gpu.sparse_of(index, pattern, _arrays.kind_of(stored))
+    shapes = tuple(matrix[1:] for matrix in matrices)
+    ready = _gpu.ready_of(loaded, sparse, pattern, shapes, tuple(described), None if second is None else len(second))
+    ready.launch(stored.data_ptr(), *(matrix[0] for matrix in matrices), _stream(index), *places)
+    return ready
 
 
 def fused(
@@ -141,8 +160,7 @@ def fused(
     if 0 in out.shape:
         return out
     with _gpu.OnDevice(x.device.index):
-        given = [(name, vector_of(vector)) for name, vector in further]
-        _product(x, weight, out, pattern, False, epilogue, given)
+        _product(x, weight, out, pattern, False, epilogue, further)
     return out
 
 
@@ -164,7 +182,7 @@ def gradient(
         if not _gpu.has_kernel(dy.device.index, pattern, facts, dy.shape[0], epilogue):
             return None
         sums = dy.new_empty(outputs, dtype=torch.float32)
-        further = [] if activation == "none" else [("u", kept)]
+        further = [] if activation == "none" else [("u", kept.t())]
         _product(dy, weight, out, pattern, not transpose, epilogue, further, sums)
     return out, sums
 
@@ -217,30 +235,10 @@ def sampled(
             f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = {kind}, out = {_arrays.kind_of(out)}, "
             f"a_layout = {'col' if left[3] else 'row'}, b_layout = {'col' if right[3] else 'row'}"
         )
-        described, places, held = _further(given or {})
         loaded = _gpu.kernel_of(index, pattern, facts, a.shape[1], epilogue)
-        sparse = _gpu.sparse_of(index, pattern, _arrays.kind_of(out))
-        ready = _gpu.ready_of(loaded, sparse, pattern, (left[1:], right[1:]), described, None)
-        ready.launch(out.data_ptr(), left[0], right[0], _stream(index), *places)
-        del held_a, held_b, held
+        _enqueue(loaded, pattern, out, (left, right), (given or {}).items())
+        del held_a, held_b
     return out
-
-
-def _further(given: dict[str, Any]) -> tuple[tuple, list[Any], list[Tensor]]:
-    """What an epilogue of a sampled product reads: as the native half takes it, its places, and what keeps it alive."""
-    described, places, held = [], [], []
-    for name, value in given.items():
-        if not isinstance(value, Tensor):
-            described.append((name, "scalar", "f32", 0, 0, 0))
-            places.append(float(value))
-            continue
-        is_vector = value.dim() == 1
-        array = vector_of(value) if is_vector else values_of(value)
-        kind = _arrays.kind_of(array)
-        described.append((name, "vector", kind, array.shape[0], 1, 1) if is_vector else (name, "blocks", kind, 0, 0, 0))
-        held.append(array)
-        places.append(array.data_ptr())
-    return tuple(described), places, held
 
 
 def prepare_batch(xs: list[Tensor], ws: list[BsrMatrix]) -> tuple[list[Tensor], tuple]:
@@ -271,7 +269,7 @@ def prepare_batch(xs: list[Tensor], ws: list[BsrMatrix]) -> tuple[list[Tensor], 
             return results, (None, copies, padded, held)
         largest = max((w for w in ws if w.nnzb), key=lambda w: w.nnzb)
         facts = _facts(largest.pattern, kind, False, False, False, _arrays.kind_of(results[0]))
-        loaded = _gpu.batch_kernel_of(index, largest.pattern, facts, max(x.shape[0] for x in xs))
+        loaded = _gpu.kernel_of(index, largest.pattern, facts, max(x.shape[0] for x in xs), is_list=True)
         return results, (_native.Batch(loaded, problems), copies, padded, held)
 
 
@@ -290,60 +288,39 @@ def launch_batch(prepared: tuple, index: int) -> None:
 
 def launch_kernel(kernel: Any, call: Any) -> Any:
     """A call of a kernel of the program's own."""
-    index = call.a.device.index
-    key = (index, kernel.spec)
-    loaded = _gpu._loaded.get(key)
-    if loaded is None:
-        with _gpu._lock:
-            loaded = _gpu._loaded.setdefault(key, _gpu.gpu_of(index).load(kernel._native))
-    native = kernel._native
+    index, native = call.a.device.index, kernel._native
     with _gpu.OnDevice(index):
+        loaded = _gpu.kept(_gpu._loaded, (index, kernel.spec), lambda: _gpu.gpu_of(index).load(native))
         out, second = call.empty()
-        described, places, held = _inputs(call)
-        if second is not None:
-            places.append(second.data_ptr())
-        length = None if second is None else second.shape[0]
+        further, result = _inputs(call), None
         if native.op == "sdd":
-            held_a, left = operand_of(laid(call.a, native.layouts[0]))
+            stored, (held, left) = out, operand_of(laid(call.a, native.layouts[0]))
             held_b, right = operand_of(laid(call.b, native.layouts[1]))
-            stored, result = out, None
         else:
             stored, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
-            held_a, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
-            held_b, result = values_of(stored), Result(out)
-            stored, right = held_b, result.argument
-        sparse = _gpu.sparse_of(index, call.pattern, _arrays.kind_of(stored))
-        ready = _gpu.ready_of(loaded, sparse, call.pattern, (left[1:], right[1:]), tuple(described), length)
-        ready.launch(stored.data_ptr(), left[0], right[0], _stream(index), *places)
+            held, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
+            stored, result = values_of(stored), Result(out)
+            held_b, right = None, result.argument
+        _enqueue(loaded, call.pattern, stored, (left, right), further, second)
         if result is not None:
             result.finish()
-        del held, held_a, held_b
+        del held, held_b
     return call.results(out, second)
 
 
-def _inputs(call: Any) -> tuple[list[tuple], list[Any], list[Any]]:
-    """What the epilogue's parameters are, where they lie (or the number itself), and what keeps them alive."""
-    described, places, held = [], [], []
+def _inputs(call: Any) -> list[tuple[str, Any]]:
+    """What the epilogue's parameters are given, which must be on the GPU."""
     call.inputs()  # Refuses what does not fit.
+    further = []
     for name, kind in call.kernel._inputs:
         value = call.given[name]
         if kind == "f32":
-            described.append((name, "scalar", "f32", 0, 0, 0))
-            places.append(float(value))
+            further.append((name, float(value)))
             continue
         value = value.values if isinstance(value, BsrMatrix) else value
         if not _arrays.is_tensor(value) or value.device != call.a.device:
             where = f"on {value.device}" if _arrays.is_tensor(value) else f"a {type(value).__name__}"
             raise Error(f"`{name}` is {where}, and the operands are on {call.a.device}\n  help: move it there")
-        if kind.startswith("Bsr"):
-            array = values_of(value)
-            described.append((name, "blocks", _arrays.kind_of(value), 0, 0, 0))
-        elif kind.startswith("Dense"):
-            array, (_, rows, cols, _, stride) = operand_of(laid(value, call.kernel._native.layouts[2]))
-            described.append((name, "dense", _arrays.kind_of(value), rows, cols, stride))
-        else:
-            array = vector_of(value)
-            described.append((name, "vector", _arrays.kind_of(array), array.shape[0], 1, 1))
-        held.append(array)
-        places.append(array.data_ptr())
-    return described, places, held
+        is_matrix = kind.startswith("Dense")
+        further.append((name, laid(value, call.kernel._native.layouts[2]) if is_matrix else value))
+    return further

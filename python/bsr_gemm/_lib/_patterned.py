@@ -9,11 +9,23 @@ import torch
 from torch import Tensor
 
 from ._gradients import is_transformed
+from ._native import Error
 from ._patterns import Pattern
 from ._places import NONE, Places, rule_of, version_of
+from ._products import check_activation
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def described(layer: Any, pattern: Any) -> str:
+    """A layer in one line."""
+    (bm, bk), grid = pattern.block, pattern.grid
+    activation = "" if layer.activation == "none" else f", activation={layer.activation}"
+    return (
+        f"in_features={layer.in_features}, out_features={layer.out_features}, bias={layer.bias is not None}{activation}, "
+        f"{pattern.nnzb} of {grid[0] * grid[1]} blocks of {bm} x {bk}"
+    )
 
 
 class Patterned(torch.nn.Module):
@@ -33,6 +45,26 @@ class Patterned(torch.nn.Module):
     _rule: str
     #: The tensors that the pattern is of, and how often they had been written to.
     _bound: tuple
+
+    def __init__(
+        self, features: tuple[int, int], pattern: Pattern, activation: str, device: Any, weight: Any, bias: Any
+    ) -> None:
+        """A layer from so many ``features`` to so many, with its weight, which is zero or holds nothing, and its bias or none."""
+        super().__init__()
+        self.in_features, self.out_features = features
+        if pattern.shape != features[::-1]:
+            raise Error(
+                f"the pattern is of {pattern.shape[0]} x {pattern.shape[1]}, and the weight of a layer from {features[0]} "
+                f"to {features[1]} features is {features[1]} x {features[0]}"
+            )
+        check_activation(activation)
+        self.activation = activation
+        for name, tensor in (("weight", weight), ("bias", bias)):
+            is_trained = tensor is None or isinstance(tensor, torch.nn.Parameter)
+            (self.register_parameter if is_trained else self.register_buffer)(name, tensor)
+        for name in ("row_ptr", "col_idx"):
+            self.register_buffer(name, torch.empty(0, dtype=torch.int32, device=device))
+        self._take(pattern)
 
     @property
     def pattern(self) -> Pattern:
@@ -72,13 +104,7 @@ class Patterned(torch.nn.Module):
         return self._rule, (self.row_ptr, self.col_idx)
 
     def extra_repr(self) -> str:
-        (bm, bk), grid = self.pattern.block, self.pattern.grid
-        activation = "" if self.activation == "none" else f", activation={self.activation}"
-        picture = self.pattern.picture().replace("\n", "\n  ")
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{activation}, "
-            f"{self.pattern.nnzb} of {grid[0] * grid[1]} blocks of {bm} x {bk}\n  {picture}"
-        )
+        return described(self, self.pattern) + "\n  " + self.pattern.picture().replace("\n", "\n  ")
 
     def _take(self, pattern: Pattern, device: Any = None) -> None:
         device = device or self.row_ptr.device

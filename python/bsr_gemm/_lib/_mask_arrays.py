@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _arrays
 from ._native import Error
 
 
@@ -33,7 +34,7 @@ def per_of(batch: int, heads: int) -> str:
 
 
 def boolean(array: Any, what: str) -> np.ndarray:
-    array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+    array = _arrays.host(array)
     if array.dtype != bool:
         raise Error(f"{what} is of {array.dtype}\n  help: an array of booleans, `x > 0` for instance")
     return array
@@ -50,7 +51,7 @@ def counted(number: Any, what: str, least: int = 0) -> int:
 
 
 def unsigned(array: Any, what: str) -> np.ndarray:
-    array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
+    array = _arrays.host(array)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise Error(
             f"{what} has {array.ndim} dimensions of {array.dtype}, but it is a list of integers\n"

@@ -111,7 +111,7 @@ def gradients(
         do, v.t(), whole.pattern, _score_gradient(_arrays.kind_of(p)), {"p": p, "delta": delta, "scale": scale}
     )
     if slope is not None:
-        special = _on(whole.special, ds)
+        special = _arrays.index(whole.special, ds)
         ds.index_copy_(0, special, (ds.index_select(0, special) * slope).to(ds.dtype))
     dq = linear(k.t(), ds, None, key, False).t()
     dk = linear(q.t(), ds, None, key, True).t()
@@ -136,10 +136,6 @@ def _rows(tensor: Tensor, rows: int) -> Tensor:
     return padded.reshape(-1, tensor.shape[3]).contiguous()
 
 
-def _on(indices: np.ndarray, like: Tensor) -> Tensor:
-    return torch.from_numpy(indices).to(like.device)
-
-
 def _correct(
     p: Tensor,
     whole: Stacked,
@@ -154,10 +150,10 @@ def _correct(
     if whole.of_special is None:
         return None
     (bm, bk), (_, keys) = mask.block, mask.sizes
-    places = _on(whole.places, p)
+    places = _arrays.index(whole.places, p)
     query = (places[:, 0, None] + torch.arange(bm, device=p.device))[:, :, None]
     key = (places[:, 1, None] + torch.arange(bk, device=p.device))[:, None, :]
-    inside, special = key < keys, _on(whole.special, p)
+    inside, special = key < keys, _arrays.index(whole.special, p)
     score = None if closure is None else score_of(closure)
     if score is None:
         p.index_copy_(0, special, torch.where(inside, p.index_select(0, special), 0))
@@ -172,7 +168,7 @@ def _correct(
         of_problem = places[:, 3, None, None].clamp(max=vector.shape[0] - 1)
         given[name] = vector[of_problem, places[:, 2, None, None].clamp(max=vector.shape[1] - 1), at].to(kind)
     given["scale"] = torch.as_tensor(scale, dtype=kind, device=p.device)
-    partial = _on(whole.is_partial, p)[:, None, None]
+    partial = _arrays.index(whole.is_partial, p)[:, None, None]
     if score.is_mask:
         # The score of a product of 1 is the scale where the pair is attended to, and minus infinity elsewhere.
         attended = score.evaluate(given | {"s": torch.ones((), dtype=kind, device=p.device)}) > -torch.inf
@@ -185,7 +181,7 @@ def _correct(
         scores = torch.where(partial, score.evaluate(given | {"s": s}), s * given["scale"])
         (slope,) = torch.autograd.grad(scores.sum(), s) if scores.requires_grad else (torch.zeros_like(s),)
     row = torch.arange(sums.shape[0], device=p.device).reshape(-1, bm)
-    of_rows = sums[row.index_select(0, _on(whole.block_rows, p))][:, :, None]
+    of_rows = sums[row.index_select(0, _arrays.index(whole.block_rows, p))][:, :, None]
     probabilities = torch.where(inside, (scores.detach() - of_rows).exp(), 0)
     p.index_copy_(0, special, probabilities.to(p.dtype))
     return torch.where(inside, slope / given["scale"], 0)

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _arrays, _gpu, _launch, _native
+from . import _arrays, _gpu, _launch, _torch
 from ._gradients import register
 from ._native import Error
 from ._places import resolved, shape_of
-from ._products import ACTIVATIONS
+from ._products import product_into
 from ._torch import _library
 
 #: The type of weights and activations, and its largest number.
@@ -47,26 +47,16 @@ def epilogue_of(activation: str, bias: str | None) -> str:
 
 
 def _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype) -> int:
-    outputs, inputs = found.shape
-    if x.dtype != E4M3 or weight.dtype != E4M3:
+    if x.dtype != E4M3:
         raise Error(f"x is of {x.dtype} and the weight of {weight.dtype}\n  help: both are of {E4M3}")
-    if x.dim() != 2 or x.shape[1] != inputs:
-        raise Error(f"x is {' x '.join(map(str, x.shape))}, and the layer has {inputs} inputs")
-    if tuple(weight.shape) != (found.nnzb, *found.block):
-        (bm, bk), shape = found.block, " x ".join(map(str, weight.shape))
-        raise Error(f"the weight's values are {shape}, and the pattern has {found.nnzb} blocks of {bm} x {bk}")
-    vectors = [("x_scale", x_scale, x.shape[0]), ("weight_scale", weight_scale, outputs), ("the bias", bias, outputs)]
-    for name, vector, length in vectors:
-        if vector is not None and (vector.dim() != 1 or vector.shape[0] != length or vector.device != x.device):
-            shape = " x ".join(map(str, vector.shape))
-            raise Error(f"{name} is {shape} on {vector.device}, and it has {length} elements on {x.device}")
-    if weight.device != x.device:
-        raise Error(f"x is on {x.device} and the weight on {weight.device}\n  help: move one of them")
-    for name, scale in (("x_scale", x_scale), ("weight_scale", weight_scale)):
+    outputs = _torch._check(x, weight, bias, found, False, activation)
+    for name, scale, length, of in (
+        ("x_scale", x_scale, x.shape[0], "rows of x"),
+        ("weight_scale", weight_scale, outputs, "outputs"),
+    ):
+        _torch.check_vector(name, scale, length, of, x)
         if scale.dtype != torch.float32:
             raise Error(f"{name} is of {scale.dtype}\n  help: scales are of torch.float32")
-    if activation not in ACTIVATIONS:
-        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
     if out_dtype not in RESULTS:
         raise Error(f"a result of {out_dtype}\n  help: it is one of {', '.join(map(str, RESULTS))}")
     return outputs
@@ -83,18 +73,12 @@ def _fake(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype
 def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype, row_ptr=None, col_idx=None):
     found = resolved(pattern, row_ptr, col_idx)
     outputs = _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
-    out, values = x.new_empty((x.shape[0], outputs), dtype=out_dtype), weight.contiguous()
+    out = x.new_empty((x.shape[0], outputs), dtype=out_dtype)
     given = [("ws", _arrays.rows(weight_scale, outputs)), ("xs", _arrays.cols(x_scale, x.shape[0]))]
     if bias is not None:
         given.append(("bias", _arrays.rows(bias, outputs)))
-    _native.multiply(
-        found._native,
-        False,
-        (values.data_ptr(), "e4m3", values.numel()),
-        _arrays.matrix(x.t()),
-        _arrays.matrix(out.t()),
-        (epilogue_of(activation, None if bias is None else _arrays.kind_of(bias)), given),
-    )
+    epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
+    product_into(found, weight, x, out, False, (epilogue, given))
     return out
 
 

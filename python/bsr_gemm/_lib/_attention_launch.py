@@ -119,12 +119,7 @@ def _strides(tensor: Tensor) -> list[int]:
 
 
 def _kernel(index: int, spec: str) -> Any:
-    found = _loaded.get((index, spec))
-    if found is None:
-        with _gpu._lock:
-            found = _loaded.get((index, spec)) or _gpu.gpu_of(index).load_attention(Kernel(spec)._native)
-            _loaded[index, spec] = found
-    return found
+    return _gpu.kept(_loaded, (index, spec), lambda: _gpu.gpu_of(index).load_attention(Kernel(spec)._native))
 
 
 def _extent(vector: Tensor) -> tuple[str, int, str]:
@@ -135,17 +130,11 @@ def _extent(vector: Tensor) -> tuple[str, int, str]:
 
 
 def _work_of(index: int, loaded: Any, mask: Any, q: tuple, v: tuple) -> Any:
-    key = (loaded, mask.key, q, v)
-    found = _work.get(key)
-    if found is None:
-        with _gpu._lock:
-            found = _work.get(key)
-            if found is None and mask.on_device:
-                found = loaded.listed(mask.on_gpu(index), list(q), list(v))
-            elif found is None:
-                found = loaded.work(mask._native, list(q), list(v))
-            _work[key] = found
-    return found
+    def make() -> Any:
+        work, of = (loaded.listed, mask.on_gpu(index)) if mask.on_device else (loaded.work, mask._native)
+        return work(of, list(q), list(v))
+
+    return _gpu.kept(_work, (loaded, mask.key, q, v), make)
 
 
 def forget_mask(key: str) -> None:

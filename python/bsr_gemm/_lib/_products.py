@@ -23,6 +23,12 @@ Activation = Literal["none", "relu", "gelu", "gelu_erf", "silu", "tanh", "sigmoi
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 
 
+def check_activation(activation: str | None) -> None:
+    """Refuses what is no activation."""
+    if activation not in ACTIVATIONS:
+        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+
+
 @overload
 def bsr_gemm(w: Any, x: np.ndarray, *, transpose: bool = ...) -> np.ndarray: ...
 @overload
@@ -74,8 +80,7 @@ def linear(x: Any, w: Any, bias: Any = None, activation: Activation = "none") ->
         if known is not None:
             return known
     w = w if isinstance(w, BsrMatrix) else as_matrix(w, "the weight")
-    if activation not in ACTIVATIONS:
-        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+    check_activation(activation)
     return _apply(w, _arrays.as_array(x), False, None if bias is None else _arrays.as_array(bias), activation)
 
 
@@ -192,9 +197,22 @@ def linear_into(pattern: Pattern, values: Any, x: Any, out: Any, bias: Any, tran
         if len(bias.shape) != 1 or bias.shape[0] != out.shape[1]:
             raise Error(f"the bias is {' x '.join(map(str, bias.shape))}, and there are {out.shape[1]} outputs")
         given.append(("bias", _arrays.rows(bias, out.shape[1])))
+    product_into(pattern, values, x, out, transpose, None if epilogue is None else (epilogue, given))
+
+
+def product_into(
+    pattern: Pattern,
+    values: Any,
+    x: Any,
+    out: Any,
+    transpose: bool,
+    epilogue: tuple[str, list] | None,
+    sums: Any = None,
+) -> None:
+    """On the CPU: ``out = epilogue(x @ w.T)`` and what its rows collect; what the epilogue reads is that of C = out.T."""
     held, blocks = _arrays.stored(values, pattern)
-    epilogue_given = None if epilogue is None else (epilogue, given)
-    _native.multiply(pattern._native, transpose, blocks, _arrays.matrix(x.T), _arrays.matrix(out.T), epilogue_given)
+    last = None if sums is None else _arrays.rows(sums, len(sums))
+    _native.multiply(pattern._native, transpose, blocks, _arrays.matrix(x.T), _arrays.matrix(out.T), epilogue, last)
     del held
 
 
@@ -239,20 +257,9 @@ def gradient_into(
     pattern: Pattern, values: Any, dy: Any, kept: Any, out: Any, sums: Any, transpose: bool, activation: str
 ) -> None:
     """On the CPU: ``out = (dy @ w) * activation'``, and the sums of its columns."""
-    held, blocks = _arrays.stored(values, pattern)
-    _native.multiply(
-        pattern._native,
-        transpose,
-        blocks,
-        _arrays.matrix(dy.T),
-        _arrays.matrix(out.T),
-        (
-            derivative_of(activation, _arrays.kind_of(kept)),
-            [] if activation == "none" else [("u", _arrays.matrix(kept.T))],
-        ),
-        _arrays.rows(sums, len(sums)),
-    )
-    del held
+    given = [] if activation == "none" else [("u", _arrays.matrix(kept.T))]
+    epilogue = derivative_of(activation, _arrays.kind_of(kept)), given
+    product_into(pattern, values, dy, out, transpose, epilogue, sums)
 
 
 def sampled_values(a: Any, b: Any, pattern: Pattern) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import _arrays
 from ._native import Error
 from ._patterns import Fixed, Pattern, _alive, _pair
 
@@ -261,12 +262,12 @@ def hosted(pattern: Any, values: Tensor) -> tuple[Pattern, Tensor]:
     if not pattern.on_device:
         return pattern, values
     found, order = pattern.host()
-    return found, values[torch.from_numpy(order).to(values.device)]
+    return found, values[_arrays.index(order, values)]
 
 
 def spread(pattern: Any, values: Tensor) -> Tensor:
     """Values of the host's blocks at their places among those that a pattern has room for; the others are zero."""
     if not pattern.on_device:
         return values
-    order = torch.from_numpy(pattern.host()[1]).to(values.device)
+    order = _arrays.index(pattern.host()[1], values)
     return values.new_zeros((pattern.capacity, *pattern.block)).index_copy(0, order, values)

@@ -96,7 +96,7 @@ def as_tensor(array: np.ndarray) -> Any:
     """A tensor of the same memory, of a type that NumPy has from ml_dtypes too."""
     import torch
 
-    kind = kind_of(array)
+    kind = KINDS.get(str(array.dtype))
     if kind in ("bf16", "e4m3", "e5m2"):
         return torch.from_numpy(array.view(np.int16 if BYTES[kind] == 2 else np.uint8)).view(torch_dtype(kind))
     return torch.from_numpy(array)
@@ -137,6 +137,12 @@ def stored(values: Any, pattern: Any) -> tuple[Any, tuple[int, str, int]]:
     check_stored(values, pattern)
     held = contiguous(values)
     return held, (address_of(held), kind_of(held), math.prod(held.shape))
+
+
+def index(places: np.ndarray, like: Any) -> Any:
+    """Numbers, or a mask, to index an array of NumPy with, or a tensor on its device."""
+    places = places if places.dtype == bool else places.astype(np.int64)
+    return as_tensor(places).to(like.device) if is_tensor(like) else places
 
 
 def _numpy_view(array: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,12 +66,8 @@ class Sharding:
     def part(self, w: BsrMatrix, rank: int) -> BsrMatrix:
         """The shard of a rank: a matrix of the rows or columns that it owns. The values are copied."""
         self._check(w)
-        blocks: Any = self.blocks(rank)
-        if _arrays.is_tensor(w.values):
-            import torch
-
-            blocks = torch.from_numpy(blocks).to(w.values.device)
-        return BsrMatrix(w.values[blocks], self.part_pattern(rank), check=False)
+        values = w.values[_arrays.index(self.blocks(rank), w.values)]
+        return BsrMatrix(values, self.part_pattern(rank), check=False)
 
     def gather(self, parts: Sequence[BsrMatrix]) -> BsrMatrix:
         """The whole matrix, of the shards of all ranks in their order."""
@@ -90,11 +87,9 @@ class Sharding:
     def gather_values(self, values: Sequence[Any]) -> Any:
         """The values of the whole matrix, of those of the ranks in their order."""
         order = np.concatenate([self.blocks(rank) for rank in range(len(self.ranks))])
-        place: Any = np.argsort(order, kind="stable")
+        place = _arrays.index(np.argsort(order, kind="stable"), values[0])
         if _arrays.is_tensor(values[0]):
-            import torch
-
-            return torch.cat(list(values))[torch.from_numpy(place).to(values[0].device)]
+            return sys.modules["torch"].cat(list(values))[place]
         return np.concatenate(list(values))[place]
 
     def _check(self, w: BsrMatrix) -> None:

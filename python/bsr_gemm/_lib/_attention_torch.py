@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from . import _attention, _combined, _gpu, _masks, _native, _torch
-from ._attention import Call, described, described_vector
+from ._attention import Call, described
 from ._attention_gradient import gradients
 from ._gradients import is_transformed, once, refuse_forward, register, register_vmap
 from ._masks import find
@@ -176,7 +176,7 @@ def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None, spli
     if out.numel():
         tensors = [described(tensor) for tensor in (q, k, v, out)]
         collected = described(sums[..., None]) if lse else None
-        of_score = [described_vector(vector) for vector in vectors or ()]
+        of_score = [described(vector) for vector in vectors or ()]
         _native.attend(found._native, tensors, scale, score, list(numbers), of_score, collected)
     elif lse:
         sums.fill_(-torch.inf)

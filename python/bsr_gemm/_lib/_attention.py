@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, overload
 
 import numpy as np
 
@@ -16,10 +16,40 @@ from ._masks import AttentionMask, every, find
 from ._native import Error
 from ._score import Score, score_of
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from typing_extensions import Unpack
+
 #: Orders of dimensions, by which each of problems, heads, rows and columns is.
-LAYOUTS = ("bhsd", "bshd")
+Layout = Literal["bhsd", "bshd"]
+LAYOUTS: tuple[str, ...] = get_args(Layout)
 
 
+class _How(TypedDict, total=False):
+    """How an attention is computed: see :func:`attention`."""
+
+    causal: bool
+    mask: str | None
+    score: str | None
+    numbers: Mapping[str, Any] | Sequence[float]
+    scale: float | None
+    layout: Layout
+    block: tuple[int, int]
+    split: Literal["auto"] | int | None
+
+
+@overload
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Any = ..., *, lse: Literal[False] = ..., **how: Unpack[_How]
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Any = ..., *, lse: Literal[True], **how: Unpack[_How]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Any = ..., *, lse: bool, **how: Unpack[_How]
+) -> Tensor | tuple[Tensor, Tensor]: ...
 def attention(
     q: Any,
     k: Any,
@@ -32,9 +62,9 @@ def attention(
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
     lse: bool = False,
-    layout: str = "bhsd",
+    layout: Layout = "bhsd",
     block: tuple[int, int] = (128, 128),
-    split: str | int | None = None,
+    split: Literal["auto"] | int | None = None,
 ) -> Any:
     """``softmax(scale * q k^T) v``, where ``q k^T`` is computed in the blocks of a mask alone.
 
@@ -78,9 +108,9 @@ def simulate_attention(
     score: str | None = None,
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
-    layout: str = "bhsd",
+    layout: Layout = "bhsd",
     block: tuple[int, int] = (128, 128),
-    split: str | int | None = None,
+    split: Literal["auto"] | int | None = None,
     seed: int = 0,
 ) -> Simulation:
     """Runs the PTX of :func:`attention`'s kernel on the CPU, instruction by instruction, and looks for its defects.
@@ -93,7 +123,7 @@ def simulate_attention(
     found = find(call.key, (call.q.shape[2], call.k.shape[2]))
     kernel = Kernel(spec_of(found.block, (q.shape[-1], v.shape[-1]), _arrays.kind_of(q), call.closure, _split(split)))
     tensors = [described(tensor) for tensor in (call.q, call.k, call.v)]
-    vectors = [described_vector(vector) for vector in call.vectors]
+    vectors = [described(vector) for vector in call.vectors]
     data, sums, findings, cost = _native.simulate_attention(
         kernel._native, found._native, tensors, call.scale, list(call.numbers), vectors, seed
     )
@@ -104,13 +134,8 @@ def simulate_attention(
 
 
 def described(tensor: Any) -> tuple[int, str, list[int], list[int]]:
-    """A tensor of four dimensions as the native half takes it."""
+    """A tensor of four dimensions, or a vector of a score, as the native half takes it."""
     return tensor.data_ptr(), _arrays.kind_of(tensor), list(tensor.shape), list(tensor.stride())
-
-
-def described_vector(vector: Any) -> tuple[int, str, list[int], list[int]]:
-    """A vector of a score, problems x heads x elements, as the native half takes it."""
-    return vector.data_ptr(), _arrays.kind_of(vector), list(vector.shape), list(vector.stride())
 
 
 class Call:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numpy as np
-
 from . import _arrays
 from ._native import Error
 from ._patterns import Pattern
@@ -99,9 +97,7 @@ def to_torch(w: Any) -> Any:
     if w.pattern.on_device:
         return to_torch(w.to_host())
     values = w.values if _arrays.is_tensor(w.values) else _arrays.as_tensor(w.values)
-    row_ptr, col_idx = (
-        torch.from_numpy(index.astype(np.int64)).to(values.device) for index in (w.pattern.row_ptr, w.pattern.col_idx)
-    )
+    row_ptr, col_idx = (_arrays.index(index, values) for index in (w.pattern.row_ptr, w.pattern.col_idx))
     return torch.sparse_bsr_tensor(row_ptr, col_idx, values, size=_whole(w), check_invariants=False)
 
 

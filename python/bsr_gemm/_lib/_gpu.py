@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -48,56 +49,57 @@ def refuse_fork() -> None:
         )
 
 
+def kept(cache: dict, key: Any, make: Callable[[], Any]) -> Any:
+    """What a cache has, made now or before."""
+    found = cache.get(key)
+    if found is None:
+        with _lock:
+            found = cache.get(key)
+            if found is None:
+                found = cache[key] = make()
+    return found
+
+
 def gpu_of(index: int) -> Any:
     """A GPU by its number."""
     refuse_fork()
-    gpu = _gpus.get(index)
-    if gpu is None:
-        with _lock:
-            gpu = _gpus.get(index)
-            if gpu is None:
-                gpu = _native.Gpu(index)
-                gpu.add_tuned(_tuning.settings().text())
-                _gpus[index] = gpu
+    return kept(_gpus, index, lambda: _opened(index))
+
+
+def _opened(index: int) -> Any:
+    gpu = _native.Gpu(index)
+    gpu.add_tuned(_tuning.settings().text())
     return gpu
 
 
 def sparse_of(index: int, pattern: Any, kind: str) -> Any:
     """A pattern on a GPU, for values of an element type."""
-    key = (index, pattern.key, kind)
-    found = _sparse.get(key)
-    if found is None:
-        with _lock:
-            made = _sparse.get(key)
-            if made is None:
-                on_device = pattern.on_device
-                made = pattern.on_gpu(index).sparse(kind) if on_device else gpu_of(index).sparse(pattern._native, kind)
-            found = made
-            _sparse[key] = found
-    return found
+
+    def make() -> Any:
+        return pattern.on_gpu(index).sparse(kind) if pattern.on_device else gpu_of(index).sparse(pattern._native, kind)
+
+    return kept(_sparse, (index, pattern.key, kind), make)
 
 
-def kernel_of(index: int, pattern: Pattern, facts: str, n: int, epilogue: str | None) -> Any:
-    """The kernel for a product along `n`, chosen now or before."""
-    key = (index, pattern.key, facts, n.bit_length() if n & (n - 1) else n.bit_length() - 1, epilogue)
-    found = _loaded.get(key)
-    if found is None:
-        with _lock:
-            found = _loaded.get(key) or _chosen(index, pattern, facts, n, epilogue)
-            _loaded[key] = found
-    return found
+def kernel_of(
+    index: int, pattern: Pattern, facts: str, n: int, epilogue: str | None = None, is_list: bool = False
+) -> Any:
+    """The kernel for a product along `n`, or for a list of products of which that is the largest: chosen now or before."""
+    key = (index, pattern.key, facts, n.bit_length() if n & (n - 1) else n.bit_length() - 1, epilogue, is_list)
+    return kept(_loaded, key, lambda: _chosen(index, pattern, facts, n, epilogue, is_list))
 
 
-def _chosen(index: int, pattern: Any, facts: str, n: int, epilogue: str | None) -> Any:
+def _chosen(index: int, pattern: Any, facts: str, n: int, epilogue: str | None, is_list: bool) -> Any:
     """A kernel, measured before it is chosen where the settings say so; nothing is measured while a graph is captured."""
     gpu = gpu_of(index)
     if pattern.on_device:
         return gpu.choose_listed(pattern.on_gpu(index), facts, n, epilogue)
-    if _tuning.settings().first_use == "measure" and not torch.cuda.is_current_stream_capturing():
+    measures = _tuning.settings().first_use == "measure" and not is_list
+    if measures and not torch.cuda.is_current_stream_capturing():
         _, line = gpu.tune(pattern._native, facts, n)
         if line is not None:
             _tuning.remember(line)
-    return gpu.choose(pattern._native, facts, n, epilogue)
+    return gpu.choose(pattern._native, facts, n, epilogue, is_list)
 
 
 def choose_anew() -> None:
@@ -122,17 +124,15 @@ def empty_cache() -> None:
 
 def ready_of(loaded: Any, sparse: Any, pattern: Pattern, shapes: tuple, further: tuple, second: int | None) -> Any:
     """A product that only lacks its addresses, made now or before."""
-    key = (loaded, sparse, shapes, further, second)
-    found = _ready.get(key)
-    if found is None:
-        with _lock:
-            if len(_ready) >= READY:
-                _ready.clear()
-            # Of a pattern that lives on the GPU there is nothing to be known here.
-            host = None if pattern.on_device else pattern._native
-            made = _native.Ready(loaded, sparse, host, shapes, list(further), second)
-            found = _ready.setdefault(key, made)
-    return found
+
+    def make() -> Any:
+        if len(_ready) >= READY:
+            _ready.clear()
+        # Of a pattern that lives on the GPU there is nothing to be known here.
+        host = None if pattern.on_device else pattern._native
+        return _native.Ready(loaded, sparse, host, shapes, list(further), second)
+
+    return kept(_ready, (loaded, sparse, shapes, further, second), make)
 
 
 def has_kernel(index: int, pattern: Pattern, facts: str, n: int, epilogue: str) -> bool:
@@ -144,17 +144,6 @@ def has_kernel(index: int, pattern: Pattern, facts: str, n: int, epilogue: str) 
         except Error:
             _without.add(key)
     return key not in _without
-
-
-def batch_kernel_of(index: int, pattern: Pattern, facts: str, n: int) -> Any:
-    """The kernel for a list of products, of which that of this pattern along `n` is the largest."""
-    key = (index, pattern.key, facts, n.bit_length() if n & (n - 1) else n.bit_length() - 1, "batch")
-    found = _loaded.get(key)
-    if found is None:
-        with _lock:
-            found = _loaded.get(key) or gpu_of(index).choose_batch(pattern._native, facts, n)
-            _loaded[key] = found
-    return found
 
 
 def forget_pattern(key: str) -> None:

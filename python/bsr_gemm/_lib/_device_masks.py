@@ -287,10 +287,11 @@ class DeviceMask:
         return launch if self._derivation is None else functools.partial(_refreshed, self._derivation, launch)
 
     def __reduce__(self):
+        how = {"mask": self.mask, "capacity": self.capacity}
         if self._bytes is not None:
-            return _of_bytes, (self._bytes, self.sizes, self.block, self.mask, self.capacity)
+            return functools.partial(DeviceMask.from_blocks, **how), (self._bytes, self.sizes, self.block)
         lists = (self._pattern.row_ptr, self._pattern.col_idx, self._partial)
-        return _of_lists, (self.sizes, self.block, *lists, self.per, self.mask, self.capacity)
+        return functools.partial(DeviceMask, per=self.per, **how), (self.sizes, self.block, *lists)
 
     def __repr__(self) -> str:
         (queries, keys), (bm, bk) = self.sizes, self.block
@@ -336,11 +337,3 @@ def _described(tensor: Any) -> str:
         return f"a {type(tensor).__name__}"
     strided = "" if tensor.is_contiguous() else ", not contiguous"
     return f"{' x '.join(map(str, tensor.shape))} of {tensor.dtype} on {tensor.device}{strided}"
-
-
-def _of_bytes(flags: Tensor, sizes: Any, block: Any, mask: str | None, capacity: int) -> DeviceMask:
-    return DeviceMask.from_blocks(flags, sizes, block, mask=mask, capacity=capacity)
-
-
-def _of_lists(sizes, block, indptr, indices, partial, per, mask, capacity) -> DeviceMask:
-    return DeviceMask(sizes, block, indptr, indices, partial, per=per, mask=mask, capacity=capacity)

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 
 from ._native import Error
 from ._patterns import find
-from ._products import ACTIVATIONS, OF_RESULT
+from ._products import OF_RESULT, check_activation
 
 transforms = torch._C._functorch.peek_interpreter_stack
 
@@ -35,7 +35,7 @@ def derivative(dy: Tensor, y: Any, activation: str, z: Any) -> Tensor:
             return aten.tanh_backward(dy, y)
         case "sigmoid":
             return aten.sigmoid_backward(dy, y)
-    raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+    return check_activation(activation)  # type: ignore[return-value]
 
 
 def sums_in(x: Tensor) -> torch.dtype:

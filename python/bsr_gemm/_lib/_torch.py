@@ -32,7 +32,7 @@ from ._gradients import (
 )
 from ._native import Error
 from ._places import NONE, Places, resolved, shape_of
-from ._products import ACTIVATIONS, OF_RESULT, gradient_into, linear_into, result_kind, sampled_values
+from ._products import OF_RESULT, check_activation, gradient_into, linear_into, result_kind, sampled_values
 
 _library = torch.library.Library("bsr_gemm", "DEF")
 _library.define(
@@ -185,7 +185,7 @@ def activate(z: Tensor, activation: str) -> Tensor:
             return torch.tanh(z)
         case "sigmoid":
             return torch.sigmoid(z)
-    raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+    return check_activation(activation)  # type: ignore[return-value]
 
 
 def _lies_transposed(x: Tensor) -> bool:
@@ -210,13 +210,19 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None, found: Any, transpose
         )
     if x.device != weight.device:
         raise Error(f"x is on {x.device} and the weight on {weight.device}\n  help: `w.to({str(x.device)!r})`")
-    if bias is not None and (bias.dim() != 1 or bias.shape[0] != outputs):
-        raise Error(f"the bias is {' x '.join(map(str, bias.shape))}, and there are {outputs} outputs")
-    if bias is not None and bias.device != x.device:
-        raise Error(f"the bias is on {bias.device} and x on {x.device}\n  help: `bias.to({str(x.device)!r})`")
-    if activation not in ACTIVATIONS:
-        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+    if bias is not None:
+        check_vector("the bias", bias, outputs, "outputs", x)
+    check_activation(activation)
     return outputs
+
+
+def check_vector(name: str, vector: Tensor, length: int, of: str, x: Tensor) -> None:
+    """Refuses what is no vector of so many elements where ``x`` is."""
+    if vector.dim() != 1 or vector.shape[0] != length:
+        raise Error(f"{name} is {' x '.join(map(str, vector.shape))}, and there are {length} {of}")
+    if vector.device != x.device:
+        remedy = f"`{name.removeprefix('the ')}.to({str(x.device)!r})`"
+        raise Error(f"{name} is on {vector.device} and x on {x.device}\n  help: {remedy}")
 
 
 def _result(x: Tensor, outputs: int) -> Tensor:

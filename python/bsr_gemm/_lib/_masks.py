@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -16,7 +16,7 @@ from ._conditions import CAUSAL, condition_of
 from ._mask_arrays import boolean, counted, flags_of, mark, patterns_of, unsigned
 from ._native import AttentionMask as _Native
 from ._native import Error
-from ._patterns import KEPT, _pair
+from ._patterns import KEPT, _pair, picture
 
 _alive: WeakValueDictionary[str, AttentionMask] = WeakValueDictionary()
 _recent: OrderedDict[str, AttentionMask] = OrderedDict()
@@ -40,8 +40,8 @@ class AttentionMask:
     __slots__ = (
         "__weakref__",
         "_anchor",
-        "_derived",
         "_native",
+        "_scored",
         "block",
         "indices",
         "indptr",
@@ -99,8 +99,7 @@ class AttentionMask:
         self._native, self.mask = native, None if mask is None else condition_of(mask).text
         self.sizes, self.block, self.per = native.sizes, native.block, native.sharing
         lists = native.lists()
-        self.indptr, self.indices = ([np.frombuffer(list_[at], dtype="<u4") for list_ in lists] for at in (0, 1))
-        self.partial = [np.frombuffer(list_[2], dtype=bool) for list_ in lists]
+        self.indptr, self.indices, self.partial = ([one[at] for one in _lists(native)] for at in range(3))
         digest = hashlib.blake2b(
             repr((self.sizes, self.block, self.per, self.mask, len(lists))).encode(), digest_size=16
         )
@@ -108,7 +107,7 @@ class AttentionMask:
             for part in list_:
                 digest.update(part)
         self.key = digest.hexdigest()
-        self._derived: dict[str, AttentionMask] = {}
+        self._scored: AttentionMask | None = None
         # The first of equal masks is the one that is found by the key, and lives as long as any of them.
         first = _alive.setdefault(self.key, self)
         self._anchor = None if first is self else first
@@ -211,26 +210,27 @@ class AttentionMask:
         Blocks whose pairs are not all true are partial: ``mask`` must tell their pairs apart.
         """
         patterns, per = patterns_of(boolean(pairs, "pairs"))
-        sizes = patterns.shape[1:]
-        lists = []
-        for pattern in patterns:
-            made = _Native.from_pairs(sizes, _pair(block, "block"), np.ascontiguousarray(pattern).tobytes())
-            ((indptr, indices, partial),) = made.lists()
-            lists.append((np.frombuffer(indptr, "<u4"), np.frombuffer(indices, "<u4"), np.frombuffer(partial, bool)))
-        return cls._listed(sizes, block, lists, per, mask)
+        of = functools.partial(_Native.from_pairs, patterns.shape[1:], _pair(block, "block"))
+        return cls._each(patterns, of, per, mask)
 
     @classmethod
     def top_k(cls, scores: Any, sizes: Any, block: Any = (128, 128), *, count: int) -> AttentionMask:
         """The ``count`` blocks of each row with the greatest scores: ``[rows, columns]`` of blocks, or with problems and heads."""
-        array = scores.detach().float().cpu().numpy() if hasattr(scores, "detach") else np.asarray(scores)
-        patterns, per = patterns_of(array.astype("<f4"))
-        lists = []
-        for pattern in patterns:
-            scored = np.ascontiguousarray(pattern).tobytes()
-            made = _Native.top_k(_pair(sizes, "sizes"), _pair(block, "block"), scored, counted(count, "count"))
-            ((indptr, indices, partial),) = made.lists()
-            lists.append((np.frombuffer(indptr, "<u4"), np.frombuffer(indices, "<u4"), np.frombuffer(partial, bool)))
-        return cls._listed(sizes, block, lists, per, None)
+        array = scores.detach().float() if hasattr(scores, "detach") else scores
+        patterns, per = patterns_of(_arrays.host(array).astype("<f4"))
+        number = counted(count, "count")
+
+        def of(scored: bytes) -> _Native:
+            return _Native.top_k(_pair(sizes, "sizes"), _pair(block, "block"), scored, number)
+
+        return cls._each(patterns, of, per, None)
+
+    @classmethod
+    def _each(cls, arrays: np.ndarray, of: Callable[[bytes], _Native], per: str, mask: str | None) -> AttentionMask:
+        """The mask with a pattern of each array, which the native half makes."""
+        made = [of(np.ascontiguousarray(array).tobytes()) for array in arrays]
+        lists = [parts for one in made for parts in _lists(one)]
+        return cls._listed(made[0].sizes, made[0].block, lists, per, mask)
 
     @classmethod
     def from_block_mask(cls, block_mask: Any, *, mask: str | None = None) -> AttentionMask:
@@ -239,18 +239,14 @@ class AttentionMask:
         A ``mask_mod`` is a function of Python, which is not read: ``mask`` says in text what it says.
         """
         block, sizes = tuple(block_mask.BLOCK_SIZE), tuple(block_mask.seq_lengths)
-        counts, indices = (
-            tensor.detach().cpu().numpy() for tensor in (block_mask.kv_num_blocks, block_mask.kv_indices)
-        )
-        full = (block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
-        full_counts, full_indices = (None if tensor is None else tensor.detach().cpu().numpy() for tensor in full)
+        counts, indices = _arrays.host(block_mask.kv_num_blocks), _arrays.host(block_mask.kv_indices)
         rows, columns = (-(-size // side) for size, side in zip(sizes, block))
         stored = np.zeros((*counts.shape[:-1], counts.shape[-1], max(columns, indices.shape[-1])), dtype=bool)
         partial = np.zeros_like(stored)
         mark(stored, counts, indices)
         mark(partial, counts, indices)
-        if full_counts is not None and full_indices is not None:
-            mark(stored, full_counts, full_indices)
+        if block_mask.full_kv_num_blocks is not None:
+            mark(stored, _arrays.host(block_mask.full_kv_num_blocks), _arrays.host(block_mask.full_kv_indices))
         made = cls.from_blocks(
             stored[..., :rows, :columns], sizes, block, partial=partial[..., :rows, :columns], mask=mask
         )
@@ -319,14 +315,10 @@ class AttentionMask:
 
     def scored(self) -> AttentionMask:
         """The same blocks, all of them partial: the score is computed everywhere."""
-        return self._derive("scored", [np.ones_like(flags) for flags in self.partial])
-
-    def _derive(self, name: str, partial: list[np.ndarray]) -> AttentionMask:
-        made = self._derived.get(name)
-        if made is None:
-            lists = list(zip(self.indptr, self.indices, partial))
-            made = self._derived.setdefault(name, self._listed(self.sizes, self.block, lists, self.per, self.mask))
-        return made
+        if self._scored is None:
+            lists = [(*pair, np.ones_like(flags)) for *pair, flags in zip(self.indptr, self.indices, self.partial)]
+            self._scored = self._listed(self.sizes, self.block, lists, self.per, self.mask)
+        return self._scored
 
     def __and__(self, other: Any) -> AttentionMask:
         from ._combined import combined
@@ -344,14 +336,8 @@ class AttentionMask:
 
     def picture(self, width: int = 32, height: int = 16) -> str:
         """The first pattern in characters: each stands for blocks, and is the darker the more of them are stored."""
-        mask = (self.blocks()[0] > 0).astype(np.float64) if self.indices else np.zeros((0, 0))
-        if mask.size == 0:
-            return "(no blocks)"
-        lines = []
-        for part in np.array_split(mask, min(height, mask.shape[0]), axis=0):
-            fractions = [piece.mean() for piece in np.array_split(part, min(width, mask.shape[1]), axis=1)]
-            lines.append("".join(" ░▒▓█"[int(np.ceil(fraction * 4))] for fraction in fractions))
-        return "\n".join(f"|{line}|" for line in lines)
+        places = np.nonzero(self.blocks()[0]) if self.indices else ()
+        return picture(places, self.grid if self.indices else (0, 0), width, height)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AttentionMask) and self.key == other.key
@@ -360,11 +346,9 @@ class AttentionMask:
         return hash(self.key)
 
     def __reduce__(self):
-        if self.per == "all":
-            lists = (self.indptr[0], self.indices[0], self.partial[0])
-        else:
-            lists = (self.indptr, self.indices, self.partial)
-        return _unpickled, (self.sizes, self.block, *lists, self.per, self.mask)
+        lists = (self.indptr, self.indices, self.partial)
+        lists = tuple(one[0] for one in lists) if self.per == "all" else lists
+        return functools.partial(AttentionMask, per=self.per, mask=self.mask), (self.sizes, self.block, *lists)
 
     def __repr__(self) -> str:
         (queries, keys), (bm, bk), grid = self.sizes, self.block, self.grid
@@ -373,8 +357,10 @@ class AttentionMask:
         return f"AttentionMask({queries} x {keys}, {self.stored} of {every} blocks of {bm} x {bk}{per})"
 
 
-def _unpickled(sizes, block, indptr, indices, partial, per, mask) -> AttentionMask:
-    return AttentionMask(sizes, block, indptr, indices, partial, per=per, mask=mask)
+def _lists(native: _Native) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Row starts, block columns and flags of partial blocks of each pattern."""
+    kinds = ("<u4", "<u4", bool)
+    return [tuple(np.frombuffer(one, kind) for one, kind in zip(lists, kinds)) for lists in native.lists()]  # type: ignore[misc]
 
 
 # PyTorch's compiler takes the keys that these functions return as constants: see `_attention_torch`.
@@ -400,7 +386,7 @@ def every(block: Any, mask: str | None, is_scored: bool) -> str:
     return f"every:{bm}:{bk}:{int(is_scored)}:{mask or ''}"
 
 
-@lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=256)
 def _every(key: str, sizes: tuple[int, int]) -> AttentionMask:
     _, bm, bk, is_scored, mask = key.split(":", 4)
     made = AttentionMask.full(sizes, (int(bm), int(bk)))

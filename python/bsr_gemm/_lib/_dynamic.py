@@ -10,9 +10,10 @@ from torch import Tensor
 
 from . import _torch
 from ._device_patterns import DevicePattern
-from ._layers import BlockSparseLinear, OfBlockSparse
+from ._layers import BlockSparseLinear, OfBlockSparse, check_fraction
 from ._matrix import BsrMatrix
 from ._native import Error
+from ._patterned import described
 from ._patterns import Pattern
 from ._places import NONE, rule_of
 
@@ -119,10 +120,7 @@ class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
         As that of ``BlockSparseLinear``, with ``scores`` on the layer's device: the norms of a dense gradient, for instance.
         Nothing waits for the device, and every tensor stays where it is, the optimizer's too.
         """
-        if not 0.0 <= fraction <= 1.0:
-            raise Error(
-                f"fraction = {fraction} of the stored blocks\n  help: give a number from 0 to 1, for instance 0.1"
-            )
+        check_fraction(fraction)
         stored, cells = len(self.col_idx), self.grid[0] * self.grid[1]
         count = min(round(stored * fraction), cells - stored)
         if count == 0:
@@ -185,12 +183,7 @@ class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
         self._bind()
 
     def extra_repr(self) -> str:
-        every = self.grid[0] * self.grid[1]
-        activation = "" if self.activation == "none" else f", activation={self.activation}"
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}{activation}, "
-            f"{len(self.col_idx)} of {every} blocks of {self.block[0]} x {self.block[1]}"
-        )
+        return described(self, self.pattern)
 
 
 def _of_weight(weight: Tensor, optimizer: torch.optim.Optimizer | None) -> list[Tensor]:

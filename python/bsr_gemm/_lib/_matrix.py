@@ -116,12 +116,9 @@ class BsrMatrix(LikeTensor):
         if self.pattern.on_device:
             return self.to_host().transpose()
         pattern, order = self.pattern.transposed()
-        if _arrays.is_tensor(self.values):
-            import torch
-
-            values = self.values[torch.from_numpy(order.astype(np.int64)).to(self.values.device)]
-            return BsrMatrix(values.transpose(1, 2).contiguous(), pattern, check=False)
-        return BsrMatrix(np.ascontiguousarray(self.values[order].transpose(0, 2, 1)), pattern, check=False)
+        values = self.values[_arrays.index(order, self.values)]
+        values = values.transpose(1, 2) if _arrays.is_tensor(values) else values.transpose(0, 2, 1)
+        return BsrMatrix(_arrays.contiguous(values), pattern, check=False)
 
     @property
     def T(self) -> BsrMatrix:  # noqa: N802
@@ -286,7 +283,7 @@ def gather(dense: Any, pattern: Pattern) -> Any:
     """The values that a dense matrix has in the blocks of a pattern."""
     row_idx, col_idx = _indices(dense, pattern)
     values = _blocked(dense, pattern)[row_idx, col_idx]
-    return values.contiguous() if _arrays.is_tensor(dense) else np.ascontiguousarray(values)
+    return _arrays.contiguous(values)
 
 
 def _blocked(dense: Any, pattern: Pattern) -> Any:
@@ -306,13 +303,7 @@ def _blocked(dense: Any, pattern: Pattern) -> Any:
 
 def _indices(like: Any, pattern: Pattern) -> tuple[Any, Any]:
     """Block row and block column of every block, to index an array with."""
-    indices = pattern.row_idx.astype(np.int64), pattern.col_idx.astype(np.int64)
-    if _arrays.is_tensor(like):
-        import torch
-
-        row_idx, col_idx = (torch.from_numpy(index).to(like.device) for index in indices)
-        return row_idx, col_idx
-    return indices
+    return _arrays.index(pattern.row_idx, like), _arrays.index(pattern.col_idx, like)
 
 
 def _checked(values: Any, pattern: Any, check: bool) -> Any:
@@ -351,13 +342,8 @@ def _check_padding(values: Any, pattern: Pattern) -> None:
     mask = padding_mask(pattern)
     if mask is None or pattern.nnzb == 0:
         return
-    if _arrays.is_tensor(values):
-        import torch
-
-        outside = values.detach()[torch.from_numpy(mask).to(values.device)].float()
-        wrong = bool((outside != 0).any())
-    else:
-        wrong = bool((values[mask].astype(np.float64) != 0).any())
+    outside = (values.detach() if _arrays.is_tensor(values) else values)[_arrays.index(mask, values)]
+    wrong = ((outside.float() if _arrays.is_tensor(values) else outside.astype(np.float64)) != 0).any()
     if wrong:
         rows, cols = pattern.shape
         raise Error(

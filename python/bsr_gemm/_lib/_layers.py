@@ -10,28 +10,39 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import _float8, _torch
+from . import _arrays, _float8, _torch
 from ._matrix import BsrMatrix, from_dense, gather, grid_of, padding_mask
 from ._native import Error
 from ._patterned import Patterned
 from ._patterns import Pattern
-from ._products import ACTIVATIONS
+from ._products import check_activation
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-def _check_layer(in_features: int, out_features: int, pattern: Pattern, activation: str) -> None:
-    if pattern.shape != (out_features, in_features):
-        raise Error(
-            f"the pattern is of {pattern.shape[0]} x {pattern.shape[1]}, and the weight of a layer from {in_features} "
-            f"to {out_features} features is {out_features} x {in_features}"
-        )
-    if activation not in ACTIVATIONS:
-        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+class Pruned:
+    """Layers that are made of a dense one."""
+
+    from_matrix: Any
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: torch.nn.Linear,
+        block: tuple[int, int] = (64, 64),
+        keep: float | None = None,
+        *,
+        per_row: int | None = None,
+        mask: Any = None,
+        activation: str = "none",
+    ) -> Self:
+        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
+        w = from_dense(linear.weight.detach(), block, keep, per_row=per_row, mask=mask)
+        return cls.from_matrix(w, linear.bias, activation=activation)
 
 
-class BlockSparseLinear(Patterned):
+class BlockSparseLinear(Pruned, Patterned):
     """``activation(x @ w.T + bias)`` with a weight of which only some blocks are stored and trained.
 
     They are those of ``pattern``; or, of blocks of ``block``, the fraction ``keep``, drawn anew for each block row. A state dict of
@@ -54,39 +65,16 @@ class BlockSparseLinear(Patterned):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
         if [part is not None for part in (pattern, block, keep)] not in ([True, False, False], [False, True, True]):
             raise Error("a layer has a pattern, or draws one\n  help: give `pattern`, or both `block` and `keep`")
         pattern = pattern or _drawn((out_features, in_features), block, keep)
-        _check_layer(in_features, out_features, pattern, activation)
-        self.in_features, self.out_features, self.activation = in_features, out_features, activation
-        self.weight = torch.nn.Parameter(torch.empty((pattern.nnzb, *pattern.block), device=device, dtype=dtype))
-        if bias:
-            self.bias = torch.nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
-        self.register_buffer("row_ptr", torch.empty(0, dtype=torch.int32, device=device))
-        self.register_buffer("col_idx", torch.empty(0, dtype=torch.int32, device=device))
-        self._take(pattern)
+        weight = torch.nn.Parameter(torch.empty((pattern.nnzb, *pattern.block), device=device, dtype=dtype))
+        added = torch.nn.Parameter(torch.empty(out_features, device=device, dtype=dtype)) if bias else None
+        super().__init__((in_features, out_features), pattern, activation, device, weight, added)
         self.reset_parameters()
 
     @classmethod
-    def from_linear(
-        cls,
-        linear: torch.nn.Linear,
-        block: tuple[int, int] = (64, 64),
-        keep: float | None = None,
-        *,
-        per_row: int | None = None,
-        mask: Any = None,
-        activation: str = "none",
-    ) -> BlockSparseLinear:
-        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
-        w = from_dense(linear.weight.detach(), block, keep, per_row=per_row, mask=mask)
-        return cls.from_matrix(w, linear.bias, activation=activation)
-
-    @classmethod
-    def from_matrix(cls, w: BsrMatrix, bias: Tensor | None = None, *, activation: str = "none") -> BlockSparseLinear:
+    def from_matrix(cls, w: BsrMatrix, bias: Tensor | None = None, *, activation: str = "none") -> Self:
         """A layer with this weight; values and bias are shared, not copied."""
         outputs, inputs = w.shape
         made = cls(inputs, outputs, w.pattern, bias=bias is not None, activation=activation, device="meta")
@@ -146,10 +134,7 @@ class BlockSparseLinear(Patterned):
         were dropped are not stored again at once. Of an ``optimizer`` what it keeps of the weight moves along, and is
         zero for new blocks. Returns how many blocks were exchanged.
         """
-        if not 0.0 <= fraction <= 1.0:
-            raise Error(
-                f"fraction = {fraction} of the stored blocks\n  help: give a number from 0 to 1, for instance 0.1"
-            )
+        check_fraction(fraction)
         stored = self.pattern.mask()
         free = int((~stored).sum())
         count = min(round(self.pattern.nnzb * fraction), free)
@@ -179,7 +164,7 @@ class BlockSparseLinear(Patterned):
         new = Pattern.from_mask(mask, self.pattern.shape, self.pattern.block)
         number = np.full(self.pattern.grid, -1, dtype=np.int64)
         number[self.pattern.row_idx, self.pattern.col_idx] = np.arange(self.pattern.nnzb)
-        before = torch.from_numpy(number[new.row_idx, new.col_idx]).to(self.weight.device)
+        before = _arrays.index(number[new.row_idx, new.col_idx], self.weight)
         old_shape = self.weight.shape
 
         def moved(values: Tensor) -> Tensor:
@@ -202,7 +187,12 @@ class BlockSparseLinear(Patterned):
     def _clear_padding(self) -> None:
         mask = padding_mask(self.pattern)
         if mask is not None:
-            self.weight.data[torch.from_numpy(mask).to(self.weight.device)] = 0
+            self.weight.data[_arrays.index(mask, self.weight)] = 0
+
+
+def check_fraction(fraction: float) -> None:
+    if not 0.0 <= fraction <= 1.0:
+        raise Error(f"fraction = {fraction} of the stored blocks\n  help: give a number from 0 to 1, for instance 0.1")
 
 
 def _drawn(shape: tuple[int, int], block: Any, keep: Any) -> Pattern:
@@ -216,17 +206,17 @@ def _drawn(shape: tuple[int, int], block: Any, keep: Any) -> Pattern:
 
 def _row_scales(values: Tensor, pattern: Pattern) -> tuple[Tensor, Tensor]:
     """Block rows x rows of a block: what the rows of a matrix are divided by to be FP8; and the block row of each block."""
-    rows = torch.from_numpy(pattern.row_idx.astype(np.int64)).to(values.device)
+    rows = _arrays.index(pattern.row_idx, values)
     lengths = np.diff(pattern.row_ptr)
     # Each block row's largest magnitudes, block beside block, and zeros behind the last.
-    place = torch.from_numpy(np.arange(pattern.nnzb) - np.repeat(pattern.row_ptr[:-1], lengths)).to(values.device)
+    place = _arrays.index(np.arange(pattern.nnzb) - np.repeat(pattern.row_ptr[:-1], lengths), values)
     beside = values.new_zeros((pattern.grid[0], max(1, int(lengths.max(initial=0))), pattern.block[0]))
-    largest = beside.index_put((rows, place.long()), values.abs().amax(2)).amax(1).float()
+    largest = beside.index_put((rows, place), values.abs().amax(2)).amax(1).float()
     return torch.where(largest > 0, largest / _float8.LARGEST, torch.ones_like(largest)), rows
 
 
-class OfBlockSparse:
-    """Layers that are made of a :class:`BlockSparseLinear`, and so of a dense layer, too."""
+class OfBlockSparse(Pruned):
+    """Layers that are made of a :class:`BlockSparseLinear`."""
 
     @classmethod
     def from_layer(cls, layer: BlockSparseLinear) -> Self:
@@ -234,19 +224,9 @@ class OfBlockSparse:
         raise NotImplementedError
 
     @classmethod
-    def from_linear(
-        cls,
-        linear: torch.nn.Linear,
-        block: tuple[int, int] = (64, 64),
-        keep: float | None = None,
-        *,
-        per_row: int | None = None,
-        mask: Any = None,
-        activation: str = "none",
-    ) -> Self:
-        """A layer with the blocks of a dense one that have the largest norms, or those of a mask."""
-        layer = BlockSparseLinear.from_linear(linear, block, keep, per_row=per_row, mask=mask, activation=activation)
-        return cls.from_layer(layer)
+    def from_matrix(cls, w: BsrMatrix, bias: Tensor | None = None, *, activation: str = "none") -> Self:
+        """A layer with this weight."""
+        return cls.from_layer(BlockSparseLinear.from_matrix(w, bias, activation=activation))
 
 
 class Float8BlockSparseLinear(OfBlockSparse, Patterned):
@@ -271,16 +251,10 @@ class Float8BlockSparseLinear(OfBlockSparse, Patterned):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
-        _check_layer(in_features, out_features, pattern, activation)
-        self.in_features, self.out_features, self.activation = in_features, out_features, activation
-        weight = torch.zeros((pattern.nnzb, *pattern.block), device=device, dtype=torch.float32)
-        self.register_buffer("weight", weight.to(_float8.E4M3))
+        weight = torch.zeros((pattern.nnzb, *pattern.block), device=device, dtype=torch.float32).to(_float8.E4M3)
+        added = torch.zeros(out_features, device=device, dtype=dtype) if bias else None
+        super().__init__((in_features, out_features), pattern, activation, device, weight, added)
         self.register_buffer("weight_scale", torch.ones(out_features, device=device))
-        self.register_buffer("bias", torch.zeros(out_features, device=device, dtype=dtype) if bias else None)
-        self.register_buffer("row_ptr", torch.empty(0, dtype=torch.int32, device=device))
-        self.register_buffer("col_idx", torch.empty(0, dtype=torch.int32, device=device))
-        self._take(pattern)
 
     @classmethod
     def from_layer(cls, layer: BlockSparseLinear) -> Float8BlockSparseLinear:
@@ -349,8 +323,7 @@ class BlockSparseMLP(torch.nn.Module):
                 f"the first layer has {up.out_features} outputs, and the second {down.in_features} inputs and the activation "
                 f"`{down.activation}`\n  help: both numbers are equal, and the second layer has no activation"
             )
-        if activation is not None and activation not in ACTIVATIONS:
-            raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
+        check_activation(up.activation if activation is None else activation)
         if activation is not None and up.activation not in ("none", activation):
             raise Error(
                 f"the first layer has the activation `{up.activation}`, and the network `{activation}`\n"

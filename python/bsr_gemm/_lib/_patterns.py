@@ -102,15 +102,8 @@ class Pattern(Fixed):
         """The block column of each stored block."""
         return self._col_idx
 
-    @property
-    def indptr(self) -> np.ndarray:
-        """As :attr:`row_ptr`, in scipy's word."""
-        return self._row_ptr
-
-    @property
-    def indices(self) -> np.ndarray:
-        """As :attr:`col_idx`, in scipy's word."""
-        return self._col_idx
+    #: In scipy's words.
+    indptr, indices = row_ptr, col_idx
 
     @property
     def row_idx(self) -> np.ndarray:
@@ -145,15 +138,7 @@ class Pattern(Fixed):
 
     def picture(self, width: int = 32, height: int = 16) -> str:
         """The pattern in characters: each stands for blocks, and is the darker the more of them are stored."""
-        if 0 in self.grid:
-            return "(no blocks)"
-        (row, high), (col, wide) = (
-            _cells(places, count, most)
-            for places, count, most in zip((self.row_idx, self.col_idx), self.grid, (height, width))
-        )
-        stored = np.bincount(row * len(wide) + col, minlength=len(high) * len(wide)).reshape(len(high), len(wide))
-        levels = np.ceil(stored / np.outer(high, wide) * 4).astype(int)
-        return "\n".join("|" + "".join(" ░▒▓█"[level] for level in line) + "|" for line in levels)
+        return picture((self.row_idx, self.col_idx), self.grid, width, height)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and self.key == other.key
@@ -192,6 +177,16 @@ def _named(name: str, given: Any, lists: dict[str, Any]) -> Any:
     if given is None:
         raise Error(f"`{name}` is not given\n  help: `Pattern(shape, block, row_ptr, col_idx)`")
     return given
+
+
+def picture(places: Any, grid: tuple[int, int], width: int, height: int) -> str:
+    """Places in a grid in characters."""
+    if 0 in grid:
+        return "(no blocks)"
+    (row, high), (col, wide) = (_cells(of, count, most) for of, count, most in zip(places, grid, (height, width)))
+    stored = np.bincount(row * len(wide) + col, minlength=len(high) * len(wide)).reshape(len(high), len(wide))
+    levels = np.ceil(stored / np.outer(high, wide) * 4).astype(int)
+    return "\n".join("|" + "".join(" ░▒▓█"[level] for level in line) + "|" for line in levels)
 
 
 def _cells(places: np.ndarray, count: int, most: int) -> tuple[np.ndarray, np.ndarray]:

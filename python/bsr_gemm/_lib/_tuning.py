@@ -161,19 +161,20 @@ def explain(w: Any, x: Any, *, product: Product = "forward", transpose: bool = F
     """Which kernel multiplies ``x`` (or that many rows) with ``w`` in ``linear``, and why it is taken.
 
     ``w`` is a matrix or a layer. ``product`` is ``"forward"``, ``"input"`` (the gradient of the input) or ``"weight"`` (that
-    of the weight); ``transpose`` is another word for ``"input"``. ``gpu`` is the name of a GPU; by default that of this
-    machine's, or ``"NVIDIA H200"``.
+    of the weight); ``transpose`` is another word for ``"input"``. ``gpu`` is a card that is known, by its name or a part of it, as
+    the command `bsr explain` takes it: ``"H100 PCIe"``; by default it is the GPU of this machine, or else an NVIDIA H200.
     """
     matrix = as_matrix(w, "the weight")
     facts = facts_of(matrix, "input" if transpose else product)
-    return _native.explain(matrix.pattern._native, facts, _tokens(x), gpu or _name_of_gpu(), settings().text())
+    return _native.explain(matrix.pattern._native, facts, _tokens(x), _card(gpu), settings().text())
 
 
-def _name_of_gpu() -> str:
+def _card(name: str | None) -> tuple[str, tuple[int, int]]:
+    """A card's name and compute capability: of the one that is named, that is here, or that the shipped table is of."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return "NVIDIA H200"
+    if name is None and torch is not None and torch.cuda.is_available():
+        return torch.cuda.get_device_name(), torch.cuda.get_device_capability()
+    return _native.card("NVIDIA H200" if name is None else name)
 
 
 def tune(w: Any, x: Any, *, backward: bool = False, device: Any = None) -> list[Choice]:

@@ -1,0 +1,1 @@
+"""What the package is made of. Nothing here is for import: its names and files change."""
