@@ -123,8 +123,44 @@ fn kernels_that_list_work_are_checked_with_those_that_read_their_lists() {
     check("setp.ge.u64 %p_bad, %rd_column2,", "setp.ge.u64 %p_bad, %rd_column2,").success();
     let bound = "setp.ge.u64 %p_bad, %rd_column2,";
     let wrong = check(bound, &bound.replace("setp.ge", "setp.gt")).code(1);
-    wrong.stderr(contains("checked wrongly").and(contains("in load 2, I32")));
+    wrong.stderr(contains("checked or listed wrongly").and(contains("in load 2, I32")));
     bsr(&["check", SMALL, "--lists", "none.ptx"]).assert().code(2).stderr(contains("cannot read none.ptx"));
+}
+
+/// The lists of an attention whose mask is on the GPU are those of the host, whatever the mask.
+#[test]
+fn kernels_that_list_attentions_are_checked_with_those_that_read_their_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lists.ptx");
+    let spec = "op = attention, bm = 64, bn = 16, bk = 32";
+    let text = bsr_codegen::lists::ptx();
+    let check = |entry: &str, from: &str, to: &str| {
+        let begin = text.find(&format!(".entry {entry}(")).unwrap();
+        let (before, (own, after)) = (&text[..begin], text[begin..].split_once("\n}").unwrap());
+        assert!(own.contains(from), "{entry}: no {from}");
+        std::fs::write(&file, format!("{before}{}\n}}{after}", own.replace(from, to))).unwrap();
+        bsr(&["check", spec, "--lists", file.to_str().unwrap(), "--schedules", "1"]).assert()
+    };
+    let entry = "bsr_lists_attention_tiles";
+    let right = check(entry, "ret;", "ret;").success();
+    right.stdout(contains("\nGPU lists ").and(contains("\npatterns  ")));
+    for (entry, from, to) in [
+        (entry, "setp.ge.u32 %p_t, %r_i, %r_length", "setp.gt.u32 %p_t, %r_i, %r_length"),
+        (
+            "bsr_lists_attention_steps",
+            "setp.lt.u32 %p_in, %r_query, %r_queries",
+            "setp.le.u32 %p_in, %r_query, %r_queries",
+        ),
+        ("bsr_lists_attention_steps", "setp.gt.u32 %p_flag, %r_at,", "setp.ge.u32 %p_flag, %r_at,"),
+    ] {
+        check(entry, from, to).code(1).stderr(contains("is listed wrongly"));
+    }
+    let mask = check(
+        "bsr_lists_mask_columns",
+        "setp.lt.and.u32 %p_in, %r_t, %r_capacity",
+        "setp.le.and.u32 %p_in, %r_t, %r_capacity",
+    );
+    mask.code(1).stderr(contains("the pattern of a mask of 300 x 3 blocks"));
 }
 
 /// Problems are counted as those of a product are; beyond one of each kind they come again in other sizes.

@@ -31,7 +31,7 @@ mod operators;
 mod reasons;
 #[path = "common/trial.rs"]
 mod trial;
-#[path = "../../src/cli/trials.rs"]
+#[path = "../../src/cli/trials/mod.rs"]
 mod trials;
 
 use std::time::Instant;

@@ -24,7 +24,7 @@ mod reasons;
 #[path = "common/trial.rs"]
 mod trial;
 #[allow(dead_code)]
-#[path = "../../src/cli/trials.rs"]
+#[path = "../../src/cli/trials/mod.rs"]
 mod trials;
 
 use std::time::Instant;

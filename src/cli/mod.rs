@@ -42,6 +42,7 @@ mod loss;
 mod merge;
 mod operands;
 mod output;
+mod parallel;
 mod plan;
 mod problem;
 mod product;

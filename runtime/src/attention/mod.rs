@@ -12,6 +12,7 @@ mod error;
 mod generate;
 mod kernel;
 mod launcher;
+mod list_launches;
 mod listed;
 mod mask;
 mod problem;
@@ -19,6 +20,8 @@ mod reference;
 mod shape;
 #[cfg(feature = "simulator")]
 mod simulate;
+#[cfg(feature = "simulator")]
+mod simulate_lists;
 mod steps;
 mod tensor;
 #[cfg(feature = "simulator")]
@@ -38,6 +41,8 @@ pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
 #[cfg(feature = "simulator")]
 pub use simulate::{SimulatedAttention, Simulation, simulate};
+#[cfg(feature = "simulator")]
+pub use simulate_lists::{ListedAttention, MaskArrays, TilesByPlace, fault_of_lists, tiles_by_place};
 pub use tensor::Tensor;
 #[cfg(feature = "simulator")]
 pub use trials::{Trial, trials};

@@ -1,8 +1,11 @@
 //! Attention on the simulator.
 
+use std::sync::Arc;
+
 use bsr_codegen::Plan;
 use bsr_simulator::{BufferId, Coverage, Module, Options, Report, Statement, parse};
 
+use super::simulate_lists::{ListedAttention, MaskArrays};
 use super::vector::packed_strides;
 use super::{AttentionError, AttentionWork, HostVector, Mask, ScoreInputs, Tensor};
 use crate::Element;
@@ -10,6 +13,7 @@ use crate::bind::Lists;
 use crate::machine::Sim;
 use crate::operation::{Attention, launch_bound};
 use crate::simulated::SimulatedError;
+use crate::simulated::lists::ListKernels;
 use crate::timeline::Records;
 
 /// CTAs that share the work unless it is said otherwise.
@@ -25,8 +29,8 @@ pub struct SimulatedAttention {
     /// Whether LSE, the logarithm of each row's sum of exponentials, is computed.
     lse: bool,
     records: Records,
-    /// The work, where it is not that of the mask as the host lists it.
-    work: Option<AttentionWork>,
+    /// What lists the work, where the host does not.
+    lists: Option<Arc<ListKernels>>,
 }
 
 /// What a simulated attention computed: O, LSE (the logarithm of each row's sum of exponentials), what was found.
@@ -64,7 +68,7 @@ impl SimulatedAttention {
             ctas: CTAS,
             lse: true,
             records: Records::default(),
-            work: None,
+            lists: None,
         })
     }
 
@@ -74,10 +78,11 @@ impl SimulatedAttention {
         Self { ctas, ..self }
     }
 
-    /// The same with work that was listed elsewhere, of undivided tiles. What is wrong with it is found as the kernel runs.
+    /// The same with the work of undivided tiles that these kernels list, as of a mask on a GPU. What is wrong with it is found
+    /// as they run, or as this kernel does.
     #[must_use]
-    pub fn with_work(self, work: AttentionWork) -> Self {
-        Self { work: Some(work), ..self }
+    pub fn with_device_mask(self, lists: Arc<ListKernels>) -> Self {
+        Self { lists: Some(lists), ..self }
     }
 
     /// The same without LSE: what is returned for it is NaN.
@@ -89,6 +94,11 @@ impl SimulatedAttention {
     /// Whether LSE, the logarithm of each row's sum of exponentials, is computed.
     pub fn gives_lse(&self) -> bool {
         self.lse
+    }
+
+    /// The plan by which the kernel is launched.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// What the last launch of a [probed](Plan::probed) kernel recorded; as
@@ -121,15 +131,19 @@ impl SimulatedAttention {
         let ScoreInputs { scale, scalars, vectors } = inputs.into();
         super::launcher::check_numbers(&self.plan, scale, scalars)?;
         let strides = packed_strides(&self.plan, &shape, vectors.iter().map(HostVector::extent))?;
-        let work = match &self.work {
-            Some(work) => work.clone(),
-            None => AttentionWork::new(&tiles, &shape, mask, self.ctas)?,
+        let (work, findings) = match &self.lists {
+            None => (AttentionWork::new(&tiles, &shape, mask, self.ctas)?, vec![]),
+            Some(kernels) => {
+                let arrays = (mask.sharing(), &MaskArrays::by_block(mask));
+                let listed = ListedAttention::new(kernels, &tiles, &shape, arrays, self.ctas)?;
+                (listed.work, listed.findings)
+            }
         };
         let mut lse = vec![f32::NAN; shape.rows()];
         let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
         let poison = Tensor::filled(sizes, q.order(), T::POISON);
-        if work.ctas() == 0 {
-            return Ok((poison, lse, Report::default()));
+        if work.ctas() == 0 || !findings.is_empty() {
+            return Ok((poison, lse, Report { findings, ..Report::default() }));
         }
         let mut sim = Sim::new((&self.module, &self.entry), &self.plan, options.clone());
         let [id_q, id_k, id_v, id_o] = [q, k, v, &poison].map(|tensor| sim.bytes(T::to_bytes(tensor.data())));

@@ -6,7 +6,7 @@ use bsr_runtime::{Pattern, Structure};
 use bsr_simulator::GlobalMemory;
 use proptest::prelude::*;
 
-use crate::simulate::{clean, launch, upload, words};
+use crate::simulate::{clean, upload, words};
 
 /// Checks a pattern on the simulator, which finds nothing.
 fn check(row_ptr: &[i64], col_idx: &[i64], block_columns: u32, width: IndexWidth) -> CheckedPattern {
@@ -160,35 +160,4 @@ fn blocks_without_room_are_not_listed_by_column() {
     let (by_column, row_of, block_of) = transposed(&[(0, 3), (0, 0), (0, 3)], &[0, 1, 2], 3, 3, 2);
     assert_eq!(by_column, [(0, 0); 3]);
     assert_eq!((row_of, block_of), (vec![u32::MAX; 3], vec![u32::MAX; 3]));
-}
-
-#[test]
-fn a_mask_becomes_the_arrays_of_its_pattern() {
-    for (word, rows, cols, spare) in
-        [("random:0.3", 64 * 19, 64 * 45, 5), ("causal", 64 * 33, 64 * 33, 0), ("random:0.5", 64 * 300, 64 * 3, -100)]
-    {
-        let structure = structure(word, rows, cols);
-        let (block_rows, block_columns) = (structure.block_rows(), structure.block_cols());
-        let mut mask = vec![0_u8; block_rows * block_columns];
-        for row in 0..block_rows {
-            for block in structure.blocks_of(row) {
-                mask[row * block_columns + structure.col_idx()[block] as usize] = 1 + (block % 255) as u8;
-            }
-        }
-        let capacity = (structure.nnzb() as i64 + spare) as u32;
-        let mut memory = GlobalMemory::new();
-        let mask = memory.upload(mask, 256);
-        let counts = memory.alloc(4 * block_rows, 256);
-        let row_ptr = memory.alloc(4 * (block_rows + 1), 256);
-        let col_idx = memory.alloc(4 * capacity as usize, 256);
-        let numbers = [block_rows as u32, block_columns as u32, capacity];
-        let grid = ListKernel::MaskRows.grid(block_rows as u32, 1);
-        launch(&mut memory, ListKernel::MaskRows, (grid, 0), &[mask, counts], &numbers[..2]);
-        let pointers = [mask, counts, row_ptr, col_idx];
-        launch(&mut memory, ListKernel::MaskColumns, (grid, 32), &pointers, &numbers);
-        let host = |list: &[i32]| list.iter().map(|word| *word as u32).collect::<Vec<_>>();
-        assert_eq!(words(&memory, row_ptr), host(structure.row_ptr()), "{word}");
-        let kept = structure.nnzb().min(capacity as usize);
-        assert_eq!(words(&memory, col_idx)[..kept], host(structure.col_idx())[..kept], "{word}");
-    }
 }

@@ -1,149 +1,34 @@
 //! The lists of an attention, made on the simulator: the tiles and steps of the host's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use bsr_codegen::lists::{AttentionLists, AttentionRequest, IndexWidth, ListKernel, PartialFlags};
+use bsr_codegen::lists::AttentionLists;
 use bsr_codegen::{AttentionTiles, Plan};
 use bsr_runtime::Element;
-use bsr_runtime::attention::{AttentionWork, BlockList, HeadOrder, Mask, Shape, Sharing, SimulatedAttention, Tensor};
-use bsr_simulator::{BufferId, GlobalMemory, Options};
+use bsr_runtime::attention::{
+    AttentionWork, BlockList, HeadOrder, ListedAttention, Mask, MaskArrays, Shape, Sharing, SimulatedAttention, Tensor,
+    fault_of_lists, tiles_by_place,
+};
+use bsr_runtime::simulated::lists::ListKernels;
+use bsr_simulator::Options;
 use half::f16;
 use proptest::prelude::*;
-
-use crate::simulate::{launch, upload, words};
 
 fn tiles(bm: u32, bk: u32, keys: &str) -> AttentionTiles {
     let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention{keys}");
     Plan::new(&text.parse().unwrap()).unwrap().attention_tiles().unwrap()
 }
 
-/// Heads, tiles and steps that the kernels list, and the first wrong row.
-struct Listed {
-    heads: Vec<u32>,
-    tiles: Vec<u32>,
-    steps: Vec<u32>,
-    wrong: Option<u32>,
+fn list(tiles: &AttentionTiles, shape: &Shape, arrays: &MaskArrays, ctas: u32) -> ListedAttention {
+    let kernels = ListKernels::own().unwrap();
+    let listed = ListedAttention::new(&kernels, tiles, shape, (Sharing::All, arrays), ctas).unwrap();
+    assert!(listed.findings.is_empty(), "{:#?}", listed.findings);
+    listed
 }
 
-fn bytes(memory: &mut GlobalMemory, bytes: Vec<u8>) -> BufferId {
-    if bytes.is_empty() { memory.alloc(16, 256) } else { memory.upload(bytes, 256) }
-}
-
-/// Row pointers, columns and flags of all patterns, which may be wrong.
-struct Arrays {
-    row_ptr: Vec<u32>,
-    columns: Vec<u32>,
-    partial: Vec<u8>,
-    by_place: bool,
-}
-
-impl Arrays {
-    fn of(mask: &Mask, by_place: bool) -> Self {
-        let (mut row_ptr, mut columns, mut partial) = (vec![0], vec![], vec![]);
-        for list in mask.lists() {
-            row_ptr.extend(list.indptr[1..].iter().map(|end| columns.len() as u32 + end));
-            columns.extend(&list.indices);
-            partial.extend(list.partial.iter().map(|partial| u8::from(*partial)));
-        }
-        if by_place {
-            let (_, block_columns) = mask.blocks();
-            let mut bytes = vec![0; (row_ptr.len() - 1) * block_columns];
-            for (row, ends) in row_ptr.windows(2).enumerate() {
-                for at in ends[0] as usize..ends[1] as usize {
-                    bytes[row * block_columns + columns[at] as usize] = 1 + partial[at];
-                }
-            }
-            partial = bytes;
-        }
-        Self { row_ptr, columns, partial, by_place }
-    }
-}
-
-/// Lists twice in the same memory: the second time is what a launch after a change finds.
-fn list(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, arrays: Arrays, ctas: u32) -> Listed {
-    let [batch, heads, key_heads, queries, keys] =
-        [shape.batch, shape.heads, shape.key_heads, shape.queries, shape.keys].map(|size| size as u32);
-    let by = match mask.sharing() {
-        Sharing::All => (false, false),
-        Sharing::ByHead => (true, false),
-        Sharing::ByProblem => (false, true),
-        Sharing::ByBoth => (true, true),
-    };
-    let capacity = arrays.columns.len() as u32;
-    let request =
-        AttentionRequest { tiles: *tiles, batch, heads, key_heads, queries, keys, by, capacity, ctas, together: 2 };
-    let lists = AttentionLists::new(&request).unwrap();
-    let mut memory = GlobalMemory::new();
-    let (block_rows, block_columns) = (arrays.row_ptr.len() as u32 - 1, mask.blocks().1 as u32);
-    let row_ptr = upload(&mut memory, arrays.row_ptr);
-    let col_idx = upload(&mut memory, arrays.columns);
-    let partial = bytes(&mut memory, arrays.partial);
-    let error = upload(&mut memory, [u32::MAX; 2]);
-    let room = upload(&mut memory, [0; 2]);
-    let mut alloc = |bytes: usize| memory.alloc(bytes.max(16), 256);
-    let (rows, columns) = (alloc(8 * block_rows as usize), alloc(4 * capacity as usize));
-    let values = alloc(8 * block_rows as usize);
-    let steps = alloc(4 * lists.slots());
-    let (records, step_rows) =
-        (alloc(4 * AttentionLists::RECORD_WORDS * lists.rows() as usize), alloc(8 * lists.rows() as usize));
-    let (lengths, dealt) = (alloc(4 * lists.assign.head_words()), alloc(lists.assign.work_bytes()));
-    let notes = alloc(4 * lists.assign.tiles() as usize);
-    let (head, work) = (alloc(4 * (lists.ctas() as usize + 1)), alloc(lists.work_bytes()));
-    let flags = if arrays.by_place { PartialFlags::ByPlace } else { PartialFlags::ByBlock };
-    for _ in 0..2 {
-        let check = ListKernel::Check(IndexWidth::I32);
-        let pointers = [row_ptr, col_idx, rows, columns, error, values];
-        launch(&mut memory, check, (check.grid(block_rows, 1), 0), &pointers, &[block_rows, block_columns, capacity]);
-        let (by_steps, by_tiles) = (ListKernel::AttentionSteps, ListKernel::AttentionTiles);
-        let grid = (by_steps.grid(lists.rows(), 1), lists.steps_shared_bytes());
-        let pointers = [rows, columns, partial, room, steps, records, step_rows];
-        launch(&mut memory, by_steps, grid, &pointers, &lists.steps_numbers(flags));
-        let grid = (lists.assign.ctas(), lists.assign.shared_bytes());
-        let pointers = [step_rows, steps, lengths, dealt, notes];
-        launch(&mut memory, ListKernel::Assign, grid, &pointers, &lists.assign.numbers());
-        let grid = (by_tiles.grid(1, lists.ctas()), 64);
-        let pointers = [lengths, dealt, records, room, head, work];
-        launch(&mut memory, by_tiles, grid, &pointers, &lists.tiles_numbers());
-    }
-    let error = words(&memory, error);
-    Listed {
-        heads: words(&memory, head)[..lists.ctas() as usize + 1].to_vec(),
-        tiles: words(&memory, work),
-        steps: words(&memory, steps),
-        wrong: (error != [u32::MAX; 2]).then(|| error[1]),
-    }
-}
-
-/// The words of every tile but its first step, and its steps, by problem, head and query.
-type Tiles = BTreeMap<[u32; 3], (Vec<u32>, Vec<u32>)>;
-
-fn by_place(own: &AttentionTiles, heads: &[u32], tiles: &[u32], steps: &[u32]) -> Tiles {
-    assert_eq!(heads[0], 0);
-    assert!(heads.windows(2).all(|pair| pair[0] < pair[1]), "{heads:?}");
-    let (words, blocks) = (own.tile_words as usize, own.blocks as usize);
-    let count = heads.last().copied().unwrap() as usize;
-    let of_tile = |tile: &[u32]| {
-        let mut rest = tile.to_vec();
-        rest[4] = 0;
-        let steps = &steps[tile[4] as usize * blocks..(tile[4] + tile[5]) as usize * blocks];
-        ([tile[2], tile[1], tile[0]], (rest, steps.to_vec()))
-    };
-    let found: Tiles = tiles.chunks(words).take(count).map(of_tile).collect();
-    assert_eq!(found.len(), count);
-    found
-}
-
-fn compare(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, by_places: bool, ctas: u32) {
-    let part = if tiles.split.is_some() { &[0, 0, AttentionTiles::WHOLE, 0][..] } else { &[] };
-    let words = tiles.tile_words as usize - part.len();
-    let undivided = AttentionTiles { split: None, tile_words: words as u32, ..*tiles };
-    let mut host = AttentionWork::new(&undivided, shape, mask, ctas).unwrap();
-    host.tiles = host.tiles.chunks(words).flat_map(|tile| [tile, part].concat()).collect();
-    let listed = list(tiles, shape, mask, Arrays::of(mask, by_places), ctas);
-    assert_eq!(listed.wrong, None);
-    let expected = by_place(tiles, &host.heads, &host.tiles, &host.steps);
-    assert_eq!(by_place(tiles, &listed.heads, &listed.tiles, &listed.steps), expected);
-    assert!(listed.heads.len() as u32 - 1 <= ctas);
+fn compare(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, ctas: u32) {
+    let kernels = ListKernels::own().unwrap();
+    assert_eq!(fault_of_lists(&kernels, tiles, shape, mask, ctas).unwrap(), None);
 }
 
 /// Each block with some probability, a third of them partial.
@@ -169,7 +54,7 @@ proptest! {
         density in 0.0..1.0_f64,
         sharing in prop_oneof![Just(Sharing::All), Just(Sharing::ByHead), Just(Sharing::ByProblem), Just(Sharing::ByBoth)],
         ctas in 1..40_u32,
-        (by_places, more) in (any::<bool>(), prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")]),
+        more in prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")],
         (consumers, wide) in (2..=3_u32, any::<bool>()),
     ) {
         let step = if wide && bk <= 64 { 2 * bk } else { bk.min(128) };
@@ -181,7 +66,7 @@ proptest! {
         };
         let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries, keys, columns: 64 };
         let mask = random((queries, keys), (bm as usize, bk as usize), density, sharing, sharing.patterns(2, 4));
-        compare(&tiles, &shape, &mask, by_places, ctas);
+        compare(&tiles, &shape, &mask, ctas);
     }
 }
 
@@ -190,13 +75,12 @@ fn many_columns_take_several_batches_of_words() {
     let shape = Shape { batch: 1, heads: 1, key_heads: 1, queries: 200, keys: 64 * 9000, columns: 64 };
     let mask = random((200, 64 * 9000), (64, 64), 0.05, Sharing::All, 1);
     for more in ["consumers = 2, k_step = 64", "consumers = 3, k_step = 128"] {
-        compare(&tiles(64, 64, &format!(", {more}")), &shape, &mask, false, 3);
+        compare(&tiles(64, 64, &format!(", {more}")), &shape, &mask, 3);
     }
 }
 
 #[test]
 fn attentions_by_these_lists_are_those_by_the_hosts() {
-    let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 200, keys: 330, columns: 64 };
     let tensor = |heads, rows, seed| Tensor::<f16>::normal([1, heads, rows, 64], HeadOrder::HeadsFirst, seed);
     let (q, k, v) = (tensor(2, 200, 1), tensor(1, 330, 2), tensor(1, 330, 3));
     for (kind, block) in KINDS.into_iter().zip([(64, 64); 4]).chain([("consumers = 3, k_step = 128", (128, 128))]) {
@@ -204,10 +88,7 @@ fn attentions_by_these_lists_are_those_by_the_hosts() {
         let (bm, bk) = block;
         let text = format!("bm = {bm}, bn = 64, bk = {bk}, op = attention, {kind}, score = \"{score}\"");
         let plan = Plan::new(&text.parse().unwrap()).unwrap();
-        let tiles = plan.attention_tiles().unwrap();
         let mask = random((200, 330), (bm as usize, bk as usize), 0.6, Sharing::All, 1);
-        let listed = list(&tiles, &shape, &mask, Arrays::of(&mask, false), 3);
-        let work = AttentionWork { heads: listed.heads, tiles: listed.tiles, steps: listed.steps, places: 0 };
         let ptx = plan.ptx();
         let kernel = SimulatedAttention::new(&plan, ptx.text(), ptx.entry()).unwrap();
         let run = |kernel: SimulatedAttention| {
@@ -216,7 +97,7 @@ fn attentions_by_these_lists_are_those_by_the_hosts() {
             assert!(report.is_clean(), "{text}: {report:?}");
             (f16::to_bytes(output.data()), f32::to_bytes(&sums))
         };
-        assert!(run(kernel.clone()) == run(kernel.with_work(work)), "{text}");
+        assert!(run(kernel.clone()) == run(kernel.with_device_mask(ListKernels::own().unwrap())), "{text}");
     }
 }
 
@@ -234,7 +115,7 @@ fn wrong_rows_have_no_steps_and_are_told() {
     let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 320, keys: 640, columns: 64 };
     let mask = random(sizes, (64, 64), 0.6, Sharing::All, 1);
     let rows: Vec<Vec<(u32, bool)>> = (0..5).map(|row| mask.lists()[0].row(row).collect()).collect();
-    type Change = fn(&mut Arrays);
+    type Change = fn(&mut MaskArrays);
     let changes: [(u32, Change); 4] = [
         (1, |arrays| arrays.columns[arrays.row_ptr[1] as usize] = 10),
         (1, |arrays| arrays.columns[arrays.row_ptr[1] as usize] = u32::MAX),
@@ -243,9 +124,9 @@ fn wrong_rows_have_no_steps_and_are_told() {
     ];
     for (kind, (row, change)) in KINDS.iter().flat_map(|kind| changes.map(|change| (kind, change))) {
         let tiles = tiles(64, 64, &format!(", {kind}"));
-        let mut arrays = Arrays::of(&mask, false);
+        let mut arrays = MaskArrays::by_block(&mask);
         change(&mut arrays);
-        let listed = list(&tiles, &shape, &mask, arrays, 3);
+        let listed = list(&tiles, &shape, &arrays, 3);
         assert_eq!(listed.wrong, Some(row));
         let mut left = BlockList { indptr: vec![0], ..BlockList::default() };
         for (number, blocks) in rows.iter().enumerate().map(|(number, blocks)| (number as u32, blocks)) {
@@ -258,8 +139,8 @@ fn wrong_rows_have_no_steps_and_are_told() {
         }
         let left = Mask::new(sizes, (64, 64), Sharing::All, vec![left]).unwrap();
         let host = AttentionWork::new(&tiles, &shape, &left, 3).unwrap();
-        let expected = by_place(&tiles, &host.heads, &host.tiles, &host.steps);
-        assert_eq!(by_place(&tiles, &listed.heads, &listed.tiles, &listed.steps), expected, "{kind}");
+        let [listed, expected] = [&listed.work, &host].map(|work| tiles_by_place(&tiles, work).unwrap());
+        assert_eq!(listed, expected, "{kind}");
     }
 }
 
@@ -272,13 +153,13 @@ fn rows_that_overlap_take_no_more_room_than_there_is() {
     // for 11 blocks, and where steps have two for a lone one of each set of consumers in a tile.
     for (kind, of_tile) in KINDS.into_iter().zip([10, 5, 10, 5]) {
         let tiles = tiles(64, 64, &format!(", {kind}"));
-        let mut arrays = Arrays::of(&mask, false);
+        let mut arrays = MaskArrays::by_block(&mask);
         arrays.row_ptr = vec![0, 10, 0, 10, 0, 10, 0, 10, 0, 10, 0];
         arrays.columns.truncate(11);
         arrays.partial.truncate(11);
-        let listed = list(&tiles, &shape, &mask, arrays, 4);
+        let listed = list(&tiles, &shape, &arrays, 4);
         assert_eq!(listed.wrong, Some(1));
-        let found = by_place(&tiles, &listed.heads, &listed.tiles, &listed.steps);
+        let found = tiles_by_place(&tiles, &listed.work).unwrap();
         let steps: Vec<usize> = found.values().map(|(_, words)| words.len() / tiles.blocks as usize).collect();
         assert!(steps.iter().all(|steps| [0, of_tile].contains(steps)), "{kind}: {steps:?}");
         let sum = steps.iter().sum::<usize>();

@@ -2,15 +2,17 @@
 
 use std::cmp::Reverse;
 use std::io::Write;
+use std::sync::Arc;
 
-use bsr::attention::{Problem, SimulatedAttention, Trial, trials};
+use bsr::attention::{Problem, SimulatedAttention, Trial, fault_of_lists, trials};
+use bsr::simulated::lists::ListKernels;
 use bsr::simulated::{Coverage, Options, Statement};
 use bsr::{Dtype, KernelSpec, Plan, bf16, f16};
 
-use super::super::check::in_parallel;
 use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
 use super::super::line;
+use super::super::parallel::in_parallel;
 use super::super::problem::ProblemArgs;
 use super::super::progress::Progress;
 use super::super::simulate::{findings_in_full, order};
@@ -34,6 +36,7 @@ pub(in super::super) struct Checked {
 pub(in super::super) fn check(
     planned: &Planned,
     text: &str,
+    lists: &Arc<ListKernels>,
     (args, count): (&ProblemArgs, Option<u32>),
     schedules: &[Options],
     out: &mut dyn Write,
@@ -47,7 +50,7 @@ pub(in super::super) fn check(
     // The longest first, so that all cores have work to the end.
     let mut order: Vec<usize> = (0..trials.len()).collect();
     order.sort_by_key(|index| Reverse(trials[*index].all_effort(plan, schedules)));
-    let done = in_parallel(&order, &progress, |index| checked(&kernel, plan, &trials[index], schedules));
+    let done = in_parallel(&order, &progress, |index| checked(&kernel, lists, &trials[index], schedules));
     let (mut coverage, mut groups) = (Coverage::default(), Vec::<Group>::new());
     for (number, (Trial { name, problem, .. }, result)) in trials.iter().zip(done).enumerate() {
         let words = format!("{}; {}", problem.words(), problem.mask_words());
@@ -70,18 +73,26 @@ pub(in super::super) fn check(
     Ok(Checked { runs, worst, statements })
 }
 
-/// A kernel on one problem, in as many of the schedules as that is worth: the greatest relative error, and what was executed.
+/// A kernel on one problem, in as many of the schedules as that is worth: the greatest relative error, and what was executed. Of a
+/// problem that was made for the check, work that kernels list must be the host's.
 ///
 /// # Errors
 /// Wrong: a finding or a wrong result.
 pub(in super::super) fn checked(
     kernel: &SimulatedAttention,
-    plan: &Plan,
+    lists: &Arc<ListKernels>,
     trial: &Trial,
     schedules: &[Options],
 ) -> Result<(f64, Coverage), Failure> {
+    let (plan, Problem { shape, mask, .. }) = (kernel.plan(), &trial.problem);
+    let tiles = plan.attention_tiles().filter(|_| trial.name != Trial::ASKED);
+    let fault = tiles.map(|tiles| fault_of_lists(lists, &tiles, shape, mask, trial.ctas)).transpose()?.flatten();
+    if let Some(fault) = fault {
+        return Err(Failure::new(Exit::Wrong, format!("the work of a mask on the GPU is listed wrongly\n  {fault}")));
+    }
     let kernel = kernel.clone().with_ctas(trial.ctas);
     let kernel = if trial.sums { kernel } else { kernel.without_lse() };
+    let kernel = if trial.listed { kernel.with_device_mask(Arc::clone(lists)) } else { kernel };
     let few = trial.schedules(plan, schedules);
     match plan.spec().a {
         Dtype::BF16 => in_every_schedule::<bf16>(&kernel, plan.spec(), &trial.problem, &few),

@@ -1,4 +1,5 @@
 //! Every value of every key that kernels of some kind take: checked on the problems that take the least, or on all of them.
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../../runtime/tests/drawn/mod.rs"]
 mod values;
@@ -9,6 +10,8 @@ use clap::Parser;
 use rayon::prelude::*;
 use values::{ATTENTIONS, PRODUCTS, covering, missing};
 
+use super::super::trials::Trial;
+use super::fault::Fault;
 use super::*;
 
 #[derive(clap::Parser)]
@@ -64,14 +67,18 @@ fn product_fault(args: &Args, planned: &Planned, schedules: &[Options], which: W
 fn attention_fault(planned: &Planned, schedules: &[Options], which: Which) -> Result<(), String> {
     let plan = &planned.plan;
     let kernel = SimulatedAttention::new(plan, planned.ptx.text(), planned.ptx.entry()).unwrap();
+    let lists = lists(None).unwrap();
     let mut all = trials(plan, 0, 0).unwrap();
     if which == Which::Least {
         // That of one query and one key has no second step.
-        let several = all.iter().filter(|trial| trial.problem.mask.stored() > 1);
-        all = several.min_by_key(|trial| trial.all_effort(plan, schedules)).cloned().into_iter().collect();
+        let least = |listed| {
+            let several = all.iter().filter(|trial| trial.problem.mask.stored() > 1 && trial.listed == listed);
+            several.min_by_key(|trial| trial.all_effort(plan, schedules)).cloned()
+        };
+        all = [false, true].into_iter().filter_map(least).collect();
     }
     all.iter().try_for_each(|trial| {
-        let done = super::super::attention::checked(&kernel, plan, trial, schedules);
+        let done = super::super::attention::checked(&kernel, &lists, trial, schedules);
         done.map(drop).map_err(|failure| format!("{}: {}", trial.name, failure.into_report()))
     })
 }

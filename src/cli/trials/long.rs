@@ -7,7 +7,8 @@ use bsr::{BsrError, Plan, Structure};
 use bsr_codegen::SplitForm;
 use bsr_runtime::schedule::{WorkLists, columns_held};
 
-use super::{Kind, stored};
+use super::Kind;
+use super::sizes::stored;
 
 /// Columns of tiles that L2 holds, and columns of the problem.
 const HELD: f64 = 1.5;

@@ -125,6 +125,15 @@ impl<'p> Sizes<'p> {
         ])
     }
 
+    /// Another pattern for each problem of a batch, some of whose blocks are partial.
+    pub(super) fn listed(&self) -> Result<Problem, AttentionError> {
+        let stored = |[pattern, row, column]: [usize; 3]| {
+            let there = (row * 7 + column * 5 + 3 * pattern).is_multiple_of(4) || row % 3 == pattern;
+            there.then_some(PARTIAL[(3 * row + column) % PARTIAL.len()])
+        };
+        self.patterns((self.ragged(), [2, 2, 1]), (Sharing::ByProblem, 2), "a pattern for each problem", &stored)
+    }
+
     /// Rows of one tile that share no block: their consumers pass each other's steps on. Some of the parts of a tile have no
     /// key of one row.
     pub(super) fn apart(&self, parts: usize) -> Result<Problem, AttentionError> {

@@ -34,6 +34,8 @@ pub struct Trial {
     pub ctas: u32,
     /// Whether the logarithms of the rows' sums are asked for.
     pub sums: bool,
+    /// Whether kernels list the work, as of a mask on a GPU.
+    pub listed: bool,
     /// Most schedules that it is worth, and the first of them.
     schedules: (usize, usize),
 }
@@ -86,6 +88,7 @@ pub fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Trial>, Attent
         schedules: (1, at),
         ..Trial::new(problem)
     }));
+    all.push(Trial { name: "GPU lists", listed: true, schedules: (1, 0), ..Trial::new(sizes.listed()?) });
     for (number, Trial { problem, .. }) in all.iter_mut().enumerate() {
         problem.vectors = HostVector::varied(spec, &problem.shape, number + round);
     }
@@ -93,9 +96,12 @@ pub fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Trial>, Attent
 }
 
 impl Trial {
+    /// The name of a problem that was asked for.
+    pub const ASKED: &'static str = "problem";
+
     /// A problem that was asked for.
     pub fn new(problem: Problem) -> Self {
-        Self { name: "problem", problem, ctas: CTAS[0], sums: true, schedules: (usize::MAX, 0) }
+        Self { name: Self::ASKED, problem, ctas: CTAS[0], sums: true, listed: false, schedules: (usize::MAX, 0) }
     }
 
     /// Roughly how long a run takes, in multiplications and additions. Divided keys are computed twice.

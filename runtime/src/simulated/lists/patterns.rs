@@ -176,13 +176,13 @@ pub fn faults_of_checks(kernels: &ListKernels) -> Result<Vec<String>, LaunchErro
     Ok(faults)
 }
 
-/// What the kernels that transpose patterns and list the tiles of SDDMMs list otherwise than the host, of patterns with more
-/// rows and columns than a CTA has threads.
+/// What the kernels that transpose patterns, make them of masks and list the tiles of SDDMMs list otherwise than the host, of
+/// patterns with more rows and columns than a CTA has threads.
 ///
 /// # Errors
 /// As [`ListKernels::launch`]; a pattern that cannot be had.
 pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedError> {
-    let mut faults = vec![];
+    let mut faults = faults_of_masks(kernels)?;
     for (pattern, rows, cols, ctas) in
         [(Pattern::Random(1.0), 5, 1100, 2), (Pattern::Random(0.3), 300, 40, 150), (Pattern::Random(0.4), 45, 700, 2)]
     {
@@ -235,6 +235,41 @@ pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedEr
             || work[..words] != all[..words]
             || !idle.all(is_none);
         faults.extend(fault(findings, differs, &format!("the tiles of {spec}")));
+    }
+    Ok(faults)
+}
+
+/// The same of the kernels that make a pattern of a byte for every block; some have less room than blocks.
+fn faults_of_masks(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
+    let mut faults = vec![];
+    for (pattern, rows, cols, room) in
+        [(Pattern::Random(0.3), 19, 45, 5), (Pattern::Causal, 33, 33, 0), (Pattern::Random(0.5), 300, 3, -100)]
+    {
+        let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else { continue };
+        let mut mask = vec![0_u8; rows * cols];
+        for row in 0..rows {
+            for block in structure.blocks_of(row) {
+                mask[row * cols + structure.col_idx()[block] as usize] = 1 + (block % 255) as u8;
+            }
+        }
+        let capacity = structure.nnzb().saturating_add_signed(room);
+        let mut memory = GlobalMemory::new();
+        let mask = bytes(&mut memory, mask);
+        let mut stream = Stream::new(kernels, &mut memory);
+        let [counts, row_ptr, col_idx] = [rows, rows + 1, capacity].map(|words| stream.alloc(words));
+        let numbers = [rows as u32, cols as u32, capacity as u32];
+        let grid = |kernel: ListKernel| (kernel.grid(numbers[0], 1), kernel.threads() / 8);
+        let (of_rows, of_columns) = (ListKernel::MaskRows, ListKernel::MaskColumns);
+        stream.launch(of_rows, grid(of_rows), &[mask, counts], &numbers[..2])?;
+        stream.launch(of_columns, grid(of_columns), &[mask, counts, row_ptr, col_idx], &numbers)?;
+        let findings = stream.findings();
+        let same = |id: BufferId, host: &[i32]| {
+            let found = words(&memory, id);
+            found.iter().zip(host).all(|(found, host)| *found == host.cast_unsigned())
+        };
+        let kept = structure.nnzb().min(capacity);
+        let differs = !same(row_ptr, structure.row_ptr()) || !same(col_idx, &structure.col_idx()[..kept]);
+        faults.extend(fault(findings, differs, &format!("the pattern of a mask of {rows} x {cols} blocks")));
     }
     Ok(faults)
 }

@@ -1,0 +1,36 @@
+//! The kernels that list work on a GPU, and patterns for them.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use bsr::simulated::lists::{ListKernels, faults_of_checks, faults_of_lists};
+
+use super::super::exit::{Exit, Failure};
+use super::super::simulate::unreadable;
+use super::super::trials::MAX_STEPS;
+use super::super::{input, line};
+
+/// The kernels that list work on a GPU: the file's, or those that a GPU is given.
+pub(super) fn lists(path: Option<&Path>) -> Result<Arc<ListKernels>, Failure> {
+    let kernels = match path {
+        Some(path) => ListKernels::new(&input::text(path)?).map(|kernels| Arc::new(kernels.limited(MAX_STEPS))),
+        None => ListKernels::own(),
+    };
+    let name = path.map_or_else(|| "the kernels that list work".to_owned(), |path| path.display().to_string());
+    kernels.map_err(|error| unreadable(&name, &error))
+}
+
+/// Right and wrong patterns, of which the kernels that check them must say what is wrong, and large ones, which kernels must
+/// transpose, make of masks and list as the host does.
+pub(super) fn patterns(lists: &ListKernels, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut faults = faults_of_checks(lists).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    faults.extend(faults_of_lists(lists)?);
+    let Some(first) = faults.first() else {
+        let words = "each mistake in row pointers and columns is reported by the kernels that check them";
+        return Ok(line(out, "patterns", format_args!("{words}; large ones are listed as by the host"))?);
+    };
+    line(out, "verdict", format_args!("FAILS: {} patterns are checked or listed wrongly", faults.len()))?;
+    out.flush()?;
+    Err(Failure::new(Exit::Wrong, format!("a pattern on the GPU is checked or listed wrongly\n  {first}")))
+}

@@ -1,0 +1,177 @@
+//! `bsr check SPEC`: runs a kernel's PTX on the simulator, on problems of many kinds in orders of many kinds.
+
+mod coverage;
+#[cfg(test)]
+mod drawn;
+mod fault;
+mod lists;
+mod problems;
+mod reasons;
+mod schedules;
+mod writers;
+
+use std::cmp::Reverse;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use bsr::Op;
+use bsr::simulated::{Coverage, Options};
+
+use super::exit::{Exit, Failure};
+use super::line;
+use super::parallel::in_parallel;
+use super::problem::ProblemArgs;
+use super::progress::Progress;
+use super::ptx::PtxArgs;
+use super::simulate::{loaded, order};
+use super::spec::Planned;
+use super::trials::schedule;
+use fault::Group;
+use lists::{lists, patterns};
+use problems::Problems;
+use schedules::checked;
+
+/// Check a kernel on the simulator: numbers, races, barriers, deadlocks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bsr check \"bm = 512, bn = 128, bk = 112\"
+  bsr check \"bm = 64, bn = 256, bk = 64, dtype = bf16\" --problems 24 --schedules 10
+  bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx
+  bsr check \"bm = 64, bn = 64, bk = 64\" --matrix layer.safetensors --tensor up.weight --n 64
+
+Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
+of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
+results, no blocks, N = 1, lines of operands gigabytes apart, K that CTAs share, and single blocks that end after every \
+few rows and columns of a tile (\"edges\", in one schedule). A kernel for lists is given two different problems; of one \
+that takes patterns or masks on a GPU the kernels that check them and list their work run, too. Schedules complete copies \
+and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
+late as possible, then scrambled by the seeds that follow. Any of --m, --n, --k, --pattern and --matrix asks for one problem \
+in place of those; --seed is the seed of the first scrambled schedule too. Two accesses without an order between them are a finding \
+even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
+pub(super) struct Args {
+    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
+    spec: String,
+    #[command(flatten)]
+    ptx: PtxArgs,
+    /// List work by the kernels in this file, in place of those that list the work of patterns and masks on a GPU.
+    #[arg(long, value_name = "FILE")]
+    lists: Option<PathBuf>,
+    /// Problems to run [default: one of each kind]; beyond that the kinds come again in other sizes.
+    #[arg(long, conflicts_with_all = ["m", "n", "k", "pattern", "matrix", "heads", "key_heads", "batch"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    problems: Option<u32>,
+    /// Schedules for each problem.
+    #[arg(long, default_value = "4", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    schedules: u32,
+    #[command(flatten)]
+    problem: ProblemArgs,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let planned = args.ptx.plan(&args.spec)?;
+    if planned.spec().op == Op::Attention {
+        return attention(args, &planned, out);
+    }
+    let kernel = loaded(&planned)?;
+    let lists = lists(args.lists.as_deref())?;
+    let problems = Problems::new(args, &planned)?;
+    let schedules: Vec<Options> = (0..args.schedules).map(|number| problems.schedule(number)).collect();
+
+    line(out, "spec", planned.spec())?;
+    line(out, "kernel", planned.words())?;
+    budget(&planned, out)?;
+    line(out, "schedules", orders(&schedules))?;
+
+    let (start, progress) = (Instant::now(), Progress::new());
+    let (mut first_fault, mut coverage) = (None, Coverage::default());
+    let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
+    let trials = (0..problems.count()).map(|index| problems.trial(index)).collect::<Result<Vec<_>, _>>()?;
+    // The longest first, so that all cores have work to the end.
+    let mut order: Vec<usize> = (0..trials.len()).collect();
+    order.sort_by_key(|index| Reverse(trials[*index].all_effort(schedules.len())));
+    let mut done = in_parallel(&order, &progress, |index| {
+        let trial = &trials[index];
+        Ok((trial.words(planned.spec()), checked(&kernel, &lists, (&problems, trial), &schedules)?))
+    });
+    let groups = problems.groups();
+    for (name, members) in &groups {
+        let mut group = Group::default();
+        for &index in members {
+            let Some(result) = done[index].take() else { continue };
+            let (words, checked) = result?;
+            coverage.merge(&checked.coverage);
+            group.add(index, words, checked);
+            if group.fault.is_some() {
+                break;
+            }
+        }
+        progress.hide(|| line(out, name, group.words()))?;
+        worst = worst.max(group.worst);
+        runs += group.runs;
+        faulty += usize::from(group.fault.is_some());
+        first_fault = first_fault.or(group.fault);
+    }
+    progress.done();
+    if trials.iter().any(|trial| trial.listed) {
+        patterns(&lists, out)?;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let Some((index, fault)) = first_fault else {
+        if problems.are_of_all_kinds() {
+            coverage::show(&kernel.statements(&coverage), &planned.plan, out)?;
+        }
+        return passes(out, runs, worst, seconds);
+    };
+    line(out, "verdict", format_args!("FAILS: {faulty} of {} groups; {seconds:.1} s", groups.len()))?;
+    out.flush()?;
+    Err(Failure::new(Exit::Wrong, fault.report(index, args, &problems, &planned)))
+}
+
+/// The same of an attention, whose problems are of other kinds.
+fn attention(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit, Failure> {
+    line(out, "spec", planned.spec())?;
+    budget(planned, out)?;
+    let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
+    line(out, "schedules", orders(&schedules))?;
+    let (start, lists) = (Instant::now(), lists(args.lists.as_deref())?);
+    let asked = (&args.problem, args.problems);
+    let super::attention::Checked { runs, worst, statements } =
+        super::attention::check(planned, planned.ptx.text(), &lists, asked, &schedules, out)?;
+    if !args.problem.asks() {
+        patterns(&lists, out)?;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(statements) = statements {
+        coverage::show(&statements, &planned.plan, out)?;
+    }
+    passes(out, runs, worst, seconds)
+}
+
+/// The verdict on a kernel that is right.
+fn passes(out: &mut dyn Write, runs: usize, worst: f64, seconds: f64) -> Result<Exit, Failure> {
+    let words = format!("{runs} runs without a finding, relative error at most {worst:.1e}; {seconds:.1} s");
+    line(out, "verdict", format_args!("passes: {words}"))?;
+    Ok(Exit::Done)
+}
+
+/// What the kernel takes of a CTA's registers and shared memory, with the arithmetic.
+fn budget(planned: &Planned, out: &mut dyn Write) -> Result<(), Failure> {
+    for (row, label) in [("registers", "registers"), ("shared memory", "shared")] {
+        if let Some([_, value, why]) = planned.plan.rows().into_iter().find(|[what, ..]| what == row) {
+            line(out, label, format_args!("{value}: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Schedules that are named one by one.
+const NAMED: usize = 5;
+
+fn orders(schedules: &[Options]) -> String {
+    let mut words: Vec<String> = schedules.iter().take(NAMED).map(order).collect();
+    if schedules.len() > NAMED {
+        words.push(format!("and {} more seeds", schedules.len() - NAMED));
+    }
+    words.join(", ")
+}
