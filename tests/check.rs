@@ -163,6 +163,32 @@ fn kernels_that_list_attentions_are_checked_with_those_that_read_their_lists() {
     mask.code(1).stderr(contains("the pattern of a mask of 300 x 3 blocks"));
 }
 
+/// A list is as long as it is said to be, and each of its products is compared.
+#[test]
+fn lists_of_products_are_as_long_as_is_asked() {
+    let list = "bm = 64, bn = 32, bk = 64, batch = on";
+    let sizes = ["--m", "128", "--n", "32", "--k", "128", "--schedules", "1"];
+    let check = |more: &[&str]| bsr(&[&["check", list][..], &sizes, more].concat()).assert();
+    check(&["--batch", "5"]).success().stdout(contains(", and 4 others: clean"));
+    check(&[]).success().stdout(contains(", and another one: clean"));
+    let run = ["run", list, "--device", "sim", "--m", "128", "--n", "32", "--k", "128", "--batch", "3"];
+    bsr(&run).assert().success().stdout(contains("\nlist      3 products"));
+    // A kernel that takes the maps of the second product for all that follow.
+    let text = plan(list).ptx().text().to_owned();
+    let line = text.lines().find(|line| line.contains("mad.wide.u32 %rd_map_a, %r_next_problem")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edited.ptx");
+    let wrong = format!("    min.u32 %r_next_problem, %r_next_problem, 1;\n{line}");
+    std::fs::write(&file, text.replacen(line, &wrong, 1)).unwrap();
+    let edited = ["--ptx", file.to_str().unwrap()];
+    check(&edited).success();
+    let failed = check(&[&edited[..], &["--batch", "3"]].concat()).code(1);
+    failed.stderr(contains("wrong result").and(contains("--k 128 --batch 3 --schedules 1")));
+    let beside = ["check", SMALL, "--batch", "3"];
+    bsr(&beside).assert().code(2).stderr(contains("--batch 3 beside batch = off").and(contains("help: batch = on")));
+    check(&["--batch", "5000"]).code(2).stderr(contains("lists have at most 4096 products"));
+}
+
 /// Problems are counted as those of a product are; beyond one of each kind they come again in other sizes.
 #[test]
 fn as_many_problems_of_an_attention_run_as_are_asked_for() {

@@ -53,7 +53,7 @@ impl Case {
             return Err(Failure::new(
                 Exit::BadInput,
                 "a kernel with batch = on is not launched on a GPU by this command: a program makes its list of products\n  \
-                 help: `bsr run --device sim` and `bsr check` multiply a list of two on the simulator; batch = off otherwise",
+                 help: `bsr run --device sim` and `bsr check` multiply a list on the simulator, of --batch products; batch = off otherwise",
             ));
         }
         with_types(&spec, Build { planned, operands })

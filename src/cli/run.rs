@@ -94,7 +94,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             if let Some(none) = why {
                 say(format_args!("no CUDA device ({}): running the PTX on the simulator", none.first_line()));
             }
-            let flops = facts.structure.executed_flops(problem.sizes(planned.spec()).along);
+            let products = problem.products(planned.spec());
+            if products > 1 {
+                line(out, "list", format_args!("{products} products in one launch, each with a pattern of its own"))?;
+            }
+            let flops = products as u64 * facts.structure.executed_flops(problem.sizes(planned.spec()).along);
             simulate::run(&planned, &problem, flops, &args.work.check, args.trace.as_deref(), out)
         }
         Err(none) => without(&none, args, &planned, out),
@@ -120,9 +124,6 @@ fn on(
     let tolerance = check.tolerance(case.planned.spec(), case.longest, case.tolerance);
     verdict.judge(case.planned.ptx.entry(), tolerance)?;
     line(out, "result", verdict.words(tolerance))?;
-    if case.planned.spec().batch.is_on() {
-        line(out, "list", "of one product; `bsr check` multiplies a list of several")?;
-    }
     time(&mut case, device, tolerance, out)
 }
 

@@ -206,12 +206,6 @@ pub(super) struct Done {
     took: Duration,
 }
 
-/// The seed of the second problem of a list.
-pub(super) fn other_seed(seed: u64) -> u64 {
-    // SDDMMs draw A by the next seed.
-    seed.wrapping_add(1000)
-}
-
 impl Done {
     /// # Errors
     /// Wrong: a second result that is not right.
@@ -253,7 +247,7 @@ impl Typed for Multiply<'_> {
             let rows = Rows::choose(&spec, a.structure(), &sizes, self.check.rows);
             product::Drawn::new(&spec, a, problem.dense::<B>(&spec), problem.inputs(&spec).scales(scales), rows)
         };
-        let problems = self.problems().iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
+        let problems = self.problem.list(&spec)?.iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
         self.progress.step("simulating");
         let start = Instant::now();
         let ran = product::simulate::<A, B, C>(&self.kernel, &problems, self.options)?;
@@ -271,19 +265,12 @@ impl Multiply<'_> {
             let factors = (problem.dense_a::<A>(spec), problem.dense::<B>(spec));
             sampled::Drawn::new(spec, factors, structure, seed, self.check.rows)
         };
-        let problems = self.problems().iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
+        let problems = self.problem.list(spec)?.iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
         self.progress.step("simulating");
         let start = Instant::now();
         let ran = sampled::simulate::<A, B, C>(&self.kernel, &problems, self.options)?;
         let first = &problems[0];
         Done::new(ran, &first.rows, (first.longest(), fused_tolerance(spec, &first.want)), start.elapsed())
-    }
-
-    /// The problem; of a kernel for lists another one beside it, with a pattern and values of its own.
-    fn problems(&self) -> Vec<DrawnProblem> {
-        let other =
-            self.kernel.plan().spec().batch.is_on().then(|| self.problem.with_seed(other_seed(self.problem.seed)));
-        std::iter::once(self.problem.clone()).chain(other).collect()
     }
 }
 

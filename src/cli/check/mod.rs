@@ -48,7 +48,7 @@ few rows and columns of a tile (\"edges\", in one schedule). A kernel for lists 
 that takes patterns or masks on a GPU the kernels that check them and list their work run, too. Schedules complete copies \
 and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
 late as possible, then scrambled by the seeds that follow. Any of --m, --n, --k, --pattern and --matrix asks for one problem \
-in place of those; --seed is the seed of the first scrambled schedule too. Two accesses without an order between them are a finding \
+in place of those, --batch for one of so many products, or of an attention of so many problems; --seed is the seed of the first scrambled schedule too. Two accesses without an order between them are a finding \
 even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.

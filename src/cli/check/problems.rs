@@ -37,20 +37,23 @@ impl<'c> Problems<'c> {
             return Ok(Self { plan, args, asked: Asked::Kinds(count) });
         }
         let problem = DrawnProblem::new(&args.problem, Defaults::simulator(planned.block()))?;
-        let structure = problem.facts(spec)?.structure;
-        let (sizes, seed) = (problem.sizes(spec), simulate::other_seed(problem.seed));
-        let other = match spec.batch.is_on() {
-            true => Some(Member { structure: problem.with_seed(seed).facts(spec)?.structure, n: sizes.along, seed }),
-            false => None,
+        let along = problem.sizes(spec).along;
+        let member = |problem: &DrawnProblem| {
+            let structure = problem.facts(spec)?.structure;
+            Ok(Member { structure, n: along, seed: problem.seed })
         };
-        let longest = if plan.sddmm_tiles().is_some() { sizes.k } else { longest_sum(spec, &structure) };
-        if let Some(warning) = simulate::warning(structure.executed_flops(sizes.along)) {
+        let members = problem.list(spec)?.iter().map(member).collect::<Result<Vec<_>, Failure>>()?;
+        let longest = match plan.sddmm_tiles() {
+            Some(_) => problem.sizes(spec).k,
+            None => members.iter().map(|member| longest_sum(spec, &member.structure)).max().unwrap_or(0),
+        };
+        let effort = members.iter().map(|member| member.structure.executed_flops(along)).sum::<u64>();
+        if let Some(warning) = simulate::warning(effort) {
             say(warning);
         }
-        let effort = structure.executed_flops(sizes.along).max(1);
-        let first = Member { structure, n: sizes.along, seed: problem.seed };
+        let effort = effort.max(1);
         let trial = Trial {
-            members: std::iter::once(first).chain(other).collect(),
+            members,
             clusters: DEFAULT_CLUSTERS,
             negative: false,
             far: false,

@@ -51,9 +51,10 @@ pub(in super::super) struct ProblemArgs {
     /// Heads of K and V, with op = attention. [default: as many as --heads]
     #[arg(long, value_parser = side(), value_name = "HEADS")]
     key_heads: Option<usize>,
-    /// Problems of a batch, with op = attention. [default: 1]
+    /// Problems of a batch, with op = attention [default: 1]; products of a list, on the simulator with batch = on [default: 2],
+    /// each with a pattern and values of its own.
     #[arg(long, value_parser = side(), value_name = "PROBLEMS")]
-    batch: Option<usize>,
+    pub(super) batch: Option<usize>,
 }
 
 /// What the flags say of an attention's heads.
@@ -76,9 +77,9 @@ pub(in super::super) fn in_a_shell(word: &str) -> String {
 impl ProblemArgs {
     /// Whether anything is said of the problem.
     pub(in super::super) fn asks(&self) -> bool {
-        let Self { m, n, k, pattern, matrix, .. } = self;
-        let is_of_attention = self.of_attention().is_some();
-        m.is_some() || n.is_some() || k.is_some() || pattern.is_some() || matrix.is_some() || is_of_attention
+        let Self { m, n, k, pattern, matrix, heads, key_heads, batch, .. } = self;
+        let sizes = [m, n, k, heads, key_heads, batch];
+        sizes.into_iter().any(Option::is_some) || pattern.is_some() || matrix.is_some()
     }
 
     /// What is said of an attention's heads.
@@ -88,8 +89,7 @@ impl ProblemArgs {
 
     /// The first flag that only an attention has.
     pub(in super::super) fn of_attention(&self) -> Option<&'static str> {
-        let Self { heads, key_heads, batch, .. } = self;
-        let flags = [("--heads", heads), ("--key-heads", key_heads), ("--batch", batch)];
+        let flags = [("--heads", self.heads), ("--key-heads", self.key_heads)];
         flags.into_iter().find(|(_, given)| given.is_some()).map(|(flag, _)| flag)
     }
 
@@ -118,9 +118,9 @@ impl ProblemArgs {
 
     /// What is said of the problem but the seed, as a shell takes it: ` --m 200 --pattern topk:4`.
     pub(in super::super) fn flags(&self) -> String {
-        let Self { m, n, k, pattern, matrix, tensor, .. } = self;
-        let size = |flag, size: &Option<usize>| size.map(|size| format!(" --{flag} {size}"));
-        let sizes = [size("m", m), size("n", n), size("k", k)].into_iter().flatten();
+        let Self { m, n, k, pattern, matrix, tensor, heads, key_heads, batch, .. } = self;
+        let sizes = [("m", m), ("n", n), ("k", k), ("heads", heads), ("key-heads", key_heads), ("batch", batch)];
+        let sizes = sizes.into_iter().filter_map(|(flag, size)| size.map(|size| format!(" --{flag} {size}")));
         let pattern = pattern.iter().map(|pattern| format!(" --pattern {pattern}"));
         let matrix = matrix.iter().map(|path| format!(" --matrix {}", in_a_shell(&path.to_string_lossy())));
         let tensor = tensor.iter().map(|name| format!(" --tensor {}", in_a_shell(name)));

@@ -23,8 +23,15 @@ pub(super) struct DrawnProblem {
     /// M, N and K where the flags give them.
     given: (Option<usize>, Option<usize>, Option<usize>),
     defaults: (usize, usize, usize),
+    /// Products of a list where the flags say how many.
+    batch: Option<usize>,
     pub(super) seed: u64,
 }
+
+/// Products of a list of which nothing is said.
+const LIST: usize = 2;
+/// The most products of a list.
+const LONGEST_LIST: usize = 4096;
 
 impl DrawnProblem {
     /// Reads the file, if there is one; what the flags leave open is as in `defaults`.
@@ -52,6 +59,7 @@ impl DrawnProblem {
             source,
             given: (args.m, args.n, args.k),
             defaults: (defaults.m, defaults.n, defaults.k),
+            batch: args.batch,
             seed: args.seed,
         })
     }
@@ -62,12 +70,38 @@ impl DrawnProblem {
     /// Bad input: it has no rows or no columns.
     pub(super) fn of(path: &Path, sparse: Sparse, n: usize, seed: u64) -> Result<Self, Failure> {
         let given = (None, Some(n), None);
-        Ok(Self { source: scaled(path, None, sparse)?, given, defaults: (0, n, 0), seed })
+        Ok(Self { source: scaled(path, None, sparse)?, given, defaults: (0, n, 0), batch: None, seed })
     }
 
-    /// The same with another pattern, where one is drawn, and other values.
-    pub(super) fn with_seed(&self, seed: u64) -> Self {
-        Self { seed, ..self.clone() }
+    /// Products that a kernel of `spec` multiplies in one launch.
+    pub(super) fn products(&self, spec: &KernelSpec) -> usize {
+        if spec.batch.is_on() { self.batch.unwrap_or(LIST) } else { 1 }
+    }
+
+    /// These products: the first one, and others with patterns, where they are drawn, and values of their own.
+    ///
+    /// # Errors
+    /// Bad input: a list of a kernel that multiplies one product, or too long a list.
+    pub(super) fn list(&self, spec: &KernelSpec) -> Result<Vec<Self>, Failure> {
+        self.check_list(spec)?;
+        // SDDMMs draw A by the next seed.
+        let seed = |number: u64| self.seed.wrapping_add(1000 * number);
+        Ok((0..self.products(spec) as u64).map(|number| Self { seed: seed(number), ..self.clone() }).collect())
+    }
+
+    /// Makes sure that a list is one, and not too long.
+    fn check_list(&self, spec: &KernelSpec) -> Result<(), Failure> {
+        let refused = |message: String| Err(Failure::new(Exit::BadInput, message));
+        match self.batch {
+            Some(batch) if !spec.batch.is_on() => refused(format!(
+                "--batch {batch} beside batch = off: a launch multiplies one product\n  help: batch = on in the SPEC of \
+                 `bsr check` or `bsr run --device sim`, or drop --batch"
+            )),
+            Some(batch) if batch > LONGEST_LIST => {
+                refused(format!("--batch {batch}: lists have at most {LONGEST_LIST} products here\n  help: --batch 16"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The product that a workload describes.
@@ -98,7 +132,7 @@ impl DrawnProblem {
             (Source::File { .. }, Op::Sdd | Op::Attention) => (None, None, Some(*k)),
             (Source::File { .. }, Op::Dsd) => (None, Some(*n), None),
         };
-        Ok(Self { source, given, defaults: (*m, *n, *k), seed: *seed })
+        Ok(Self { source, given, defaults: (*m, *n, *k), batch: None, seed: *seed })
     }
 
     /// The product with these facts, so that another process can make it again.
@@ -196,6 +230,7 @@ impl DrawnProblem {
     /// Bad input, with the arithmetic.
     pub(super) fn facts(&self, spec: &KernelSpec) -> Result<Facts, Failure> {
         self.check_flags(spec)?;
+        self.check_list(spec)?;
         let (block, sizes) = ((spec.bm as usize, spec.bk as usize), self.sizes(spec));
         let (name, dtype) = match spec.op {
             Op::Dsd => ("A", spec.a),
@@ -224,8 +259,10 @@ impl DrawnProblem {
             Op::Dds => (area(sizes.dense), stored, area((sizes.m, sizes.n))),
             Op::Sdd | Op::Attention => (area((sizes.m, sizes.k)), area(sizes.dense), stored),
         };
-        let operands = [("A", a, spec.a), ("B", b, spec.b), ("C", c, spec.out)];
-        check_memory(&operands, "smaller --m, --n or --k, or fewer blocks")?;
+        let products = self.products(spec) as f64;
+        let operands = [("A", products * a, spec.a), ("B", products * b, spec.b), ("C", products * c, spec.out)];
+        let fewer = if spec.batch.is_on() { "smaller --m, --n, --k or --batch" } else { "smaller --m, --n or --k" };
+        check_memory(&operands, &format!("{fewer}, or fewer blocks"))?;
         Ok(facts)
     }
 

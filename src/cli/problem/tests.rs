@@ -8,7 +8,7 @@ use super::*;
 
 fn problem(pattern: &str, m: usize, n: usize, k: usize) -> DrawnProblem {
     let source = Source::Pattern { pattern: pattern.parse().unwrap(), k, is_default: false };
-    DrawnProblem { source, given: (Some(m), Some(n), None), defaults: (1, 1, 1), seed: 0 }
+    DrawnProblem { source, given: (Some(m), Some(n), None), defaults: (1, 1, 1), batch: None, seed: 0 }
 }
 
 #[test]
@@ -50,7 +50,8 @@ fn the_default_pattern_fits_every_operation() {
             let source =
                 Source::Pattern { pattern: defaults.pattern(defaults.k, false), k: defaults.k, is_default: true };
             let given = (None, None, None);
-            let problem = DrawnProblem { source, given, defaults: (defaults.m, defaults.n, defaults.k), seed: 0 };
+            let problem =
+                DrawnProblem { source, given, defaults: (defaults.m, defaults.n, defaults.k), batch: None, seed: 0 };
             let facts = problem.facts(&spec).unwrap_or_else(|failure| panic!("{spec}: {}", failure.into_report()));
             assert!(facts.structure.nnzb() > 0, "{spec}");
             assert!(facts.structure.density() < 0.8 || facts.structure.block_cols() == 1, "{spec}");
@@ -95,6 +96,7 @@ fn a_file_in_8_bits_is_as_wide_as_what_is_drawn() {
         source: Source::File { path: "a.mtx".into(), tensor: None, sparse, exponent: 0 },
         given: (None, Some(8), None),
         defaults: (16, 16, 16),
+        batch: None,
         seed: 0,
     };
     let spec = KernelSpec::new(16, 16, 16);
@@ -125,7 +127,7 @@ fn the_sparse_factor_is_given_as_it_is_stored() {
 fn a_file_says_two_of_the_extents() {
     let sparse = Sparse::from_triplets(40, 50, vec![(0, 0, 1.0)]).unwrap();
     let source = Source::File { path: "a.mtx".into(), tensor: None, sparse, exponent: 0 };
-    let problem = DrawnProblem { source, given: (Some(7), None, None), defaults: (16, 16, 9), seed: 0 };
+    let problem = DrawnProblem { source, given: (Some(7), None, None), defaults: (16, 16, 9), batch: None, seed: 0 };
     let spec = |text: &str| format!("bm = 16, bn = 16, bk = 16{text}").parse::<KernelSpec>().unwrap();
     let Sizes { m, n, k, .. } = problem.sizes(&spec(", op = dds, transpose = on"));
     assert_eq!((m, n, k), (7, 40, 50));

@@ -140,7 +140,11 @@ impl Trial {
         let first = &self.members[0];
         let Shape { dense, rows: m, cols: n } = first.shape(spec);
         let k = if spec.op == Op::Dds { dense.1 } else { dense.0 };
-        let other = if self.members.len() > 1 { ", and another one" } else { "" };
+        let other = match self.members.len() {
+            0 | 1 => String::new(),
+            2 => ", and another one".to_owned(),
+            many => format!(", and {} others", many - 1),
+        };
         format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], {} blocks{other}", first.structure.nnzb())
     }
 }
