@@ -6,7 +6,7 @@ use bsr_codegen::{Plan, SplitForm, StagePacking, TileScheduler};
 
 use super::split_rows::RowTile;
 use super::{
-    BlockIndex, HEAD_COLUMNS, StageMetadata, Tiles, WorkTile, assign, divide_k, in_rows, lists_of, policy, tile_rows,
+    BlockIndex, StageMetadata, Tiles, WorkTile, assign, divide_k, heads, in_rows, lists_of, policy, tile_rows,
 };
 use crate::Structure;
 
@@ -145,7 +145,9 @@ impl BatchLists {
         let (lists, workspace) = assigned(plan, &tiles, clusters, |form, tile| RowTile::of_blocks(plan, form, tile));
         Self {
             grid: [lists.len() as u32, 1],
-            heads: heads(&lists, &col_idx),
+            heads: heads(lists.iter().map(Vec::as_slice), |tile| {
+                col_idx[tile.first as usize..][..tile.within.blocks as usize].iter().copied()
+            }),
             tiles: match plan.split_form() {
                 Some(_) => in_rows(lists.iter().map(Vec::as_slice), BatchTile::split_words),
                 None => in_rows(lists.iter().map(Vec::as_slice), BatchTile::words),
@@ -178,20 +180,6 @@ fn assigned(
     let whole = || lists_of(whole(), divisible);
     let (lists, places) = divide_k(plan.spec().split, None, all, whole, clusters as usize);
     (lists_of(lists, |tile| tile.tile), places as usize * form.partial_bytes as usize)
-}
-
-/// The number of tiles of every cluster, then for each the first block columns of its first tile.
-fn heads(lists: &[Vec<BatchTile>], col_idx: &[u32]) -> Vec<u32> {
-    let mut words: Vec<u32> = lists.iter().map(|list| list.len() as u32).collect();
-    for list in lists {
-        let mut columns = [0; HEAD_COLUMNS];
-        if let Some(tile) = list.first() {
-            let stored = &col_idx[tile.first as usize..][..tile.within.blocks as usize];
-            columns.iter_mut().zip(stored).for_each(|(column, stored)| *column = *stored);
-        }
-        words.extend(columns);
-    }
-    words
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod split_k;
 mod split_rows;
 mod stage_metadata;
 
-use bsr_codegen::{ClusterTile, Plan, Schedule, StagePacking, TileScheduler};
+use bsr_codegen::{ClusterTile, Plan, Schedule, SplitForm, StagePacking, TileScheduler};
 
 pub use alike::together;
 pub(crate) use assign::Clusters;
@@ -211,14 +211,8 @@ impl WorkPlan {
     pub fn new(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> Self {
         let index = BlockIndex::new(plan, structure);
         let rows = tile_rows(&plan.cluster_tile(), index.row_ptr, index.rows);
-        let tiles = Tiles::new(plan, structure, rows, n);
-        match plan.split_form() {
-            Some(form) => {
-                let divisible = |tile| RowTile::of_blocks(plan, &form, tile);
-                split_rows::assign(plan, structure, &tiles, clusters, divisible)
-            }
-            None => Self::from_lists(tiles.lists(plan, clusters), None),
-        }
+        let divisible = |form: &SplitForm, tile| RowTile::of_blocks(plan, form, tile);
+        Self::of_rows(plan, structure, rows, (n, clusters), divisible)
     }
 
     /// The same of tiles whose stages metadata describes.
@@ -231,12 +225,21 @@ impl WorkPlan {
         clusters: u32,
     ) -> Self {
         let rows = metadata.tiles(packing, BlockIndex::new(plan, structure).rows);
+        let divisible = |form: &SplitForm, tile| RowTile::of_records(packing, form, metadata, tile);
+        Self::of_rows(plan, structure, rows, (n, clusters), divisible)
+    }
+
+    /// Assigns `rows`, the tiles of the first column with their costs, and the same of every other column.
+    fn of_rows(
+        plan: &Plan,
+        structure: &Structure,
+        rows: Vec<(WorkTile, u64)>,
+        (n, clusters): (usize, u32),
+        divisible: impl Fn(&SplitForm, BatchTile) -> RowTile,
+    ) -> Self {
         let tiles = Tiles::new(plan, structure, rows, n);
         match plan.split_form() {
-            Some(form) => {
-                let divisible = |tile| RowTile::of_records(packing, &form, metadata, tile);
-                split_rows::assign(plan, structure, &tiles, clusters, divisible)
-            }
+            Some(form) => split_rows::assign(plan, structure, &tiles, clusters, |tile| divisible(&form, tile)),
             None => Self::from_lists(tiles.lists(plan, clusters), None),
         }
     }
@@ -245,19 +248,10 @@ impl WorkPlan {
     /// columns of its first tile, so that no cluster waits for one index to find another.
     pub fn heads<'a>(&self, index: impl Into<BlockIndex<'a>>) -> Vec<u32> {
         let index = index.into();
-        let mut words = self.lengths();
-        for list in self.lists() {
-            let mut columns = [0; HEAD_COLUMNS];
-            if let Some(tile) = list.first() {
-                let first = tile.a_row as usize / index.block.0;
-                let stored = &index.col_idx[first..first + tile.blocks as usize];
-                for (column, stored) in columns.iter_mut().zip(stored) {
-                    *column = *stored as u32;
-                }
-            }
-            words.extend(columns);
-        }
-        words
+        heads(self.lists(), |tile| {
+            let stored = &index.col_idx[tile.a_row as usize / index.block.0..][..tile.blocks as usize];
+            stored.iter().map(|column| column.cast_unsigned())
+        })
     }
 
     /// The `work_head` of a kernel with stage metadata: tiles and stages of every cluster.
@@ -269,11 +263,6 @@ impl WorkPlan {
     /// The tiles of each cluster, in the order in which it takes them.
     pub fn lists(&self) -> impl Iterator<Item = &[WorkTile]> + Clone {
         self.offsets.windows(2).map(|ends| &self.tiles[ends[0] as usize..ends[1] as usize])
-    }
-
-    /// The number of tiles of each cluster.
-    fn lengths(&self) -> Vec<u32> {
-        self.lists().map(|list| list.len() as u32).collect()
     }
 
     /// The kernel's `work`: tile `i` of cluster `c` is words `4 * (i * clusters + c)` and the three after it, so
@@ -308,17 +297,31 @@ impl WorkPlan {
     }
 }
 
+/// The heads of lists as kernels read them: how many tiles each has, then for each the first columns of its first tile.
+fn heads<'t, T: 't, C: IntoIterator<Item = u32>>(
+    lists: impl Iterator<Item = &'t [T]> + Clone,
+    columns: impl Fn(&'t T) -> C,
+) -> Vec<u32> {
+    let mut words: Vec<u32> = lists.clone().map(|list| list.len() as u32).collect();
+    for list in lists {
+        let columns = list.first().map(&columns).into_iter().flatten();
+        words.extend(columns.chain(std::iter::repeat(0)).take(TileScheduler::HEAD_COLUMNS as usize));
+    }
+    words
+}
+
 /// The words of lists of tiles as kernels read them: tile `i` of each list, then tile `i + 1` of each. Short lists are padded
 /// with zeros.
-fn in_rows<'t, T: 't, const WORDS: usize>(
+fn in_rows<'t, T: 't, W: AsRef<[u32]>>(
     lists: impl Iterator<Item = &'t [T]> + Clone,
-    of: impl Fn(&T) -> [u32; WORDS],
+    of: impl Fn(&'t T) -> W,
 ) -> Vec<u32> {
     let (count, rows) = (lists.clone().count(), lists.clone().map(<[T]>::len).max().unwrap_or(0));
-    let mut words = vec![0; WORDS * rows * count];
+    let size = lists.clone().flatten().next().map_or(0, |tile| of(tile).as_ref().len());
+    let mut words = vec![0; size * rows * count];
     for (c, list) in lists.enumerate() {
         for (i, tile) in list.iter().enumerate() {
-            words[WORDS * (i * count + c)..][..WORDS].copy_from_slice(&of(tile));
+            words[size * (i * count + c)..][..size].copy_from_slice(of(tile).as_ref());
         }
     }
     words
@@ -362,9 +365,6 @@ fn tile_rows(cluster_tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<(Work
     }
     tiles
 }
-
-/// Block columns of a cluster's first tile that its head has.
-const HEAD_COLUMNS: usize = TileScheduler::HEAD_COLUMNS as usize;
 
 #[cfg(test)]
 mod tests;

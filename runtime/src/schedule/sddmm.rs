@@ -7,7 +7,7 @@
 
 use bsr_codegen::{Plan, Schedule, SddmmTiles, TileScheduler};
 
-use super::{Costs, Divisible, Policy, Role, assign, split};
+use super::{Costs, Divisible, Policy, Role, assign, in_rows, split};
 use crate::Structure;
 
 /// The tiles of an SDDMM, assigned to CTAs.
@@ -107,42 +107,24 @@ impl SddmmWork {
 
     /// The kernel's `work`: work tile `i` of CTA `c` is number `i * ctas + c`. Short lists are padded with zeros.
     pub fn words(&self) -> Vec<u32> {
-        let (ctas, size) = (self.lists.len(), self.form.tile_words as usize);
-        let rounds = self.lists.iter().map(Vec::len).max().unwrap_or(0);
-        let mut words = vec![0; rounds * ctas * size];
-        for (cta, list) in self.lists.iter().enumerate() {
-            for (round, tile) in list.iter().enumerate() {
-                tile.write(&self.form, &mut words[(round * ctas + cta) * size..][..size]);
-            }
-        }
-        words
+        in_rows(self.lists.iter().map(Vec::as_slice), |tile| tile.words(&self.form))
     }
 }
 
 impl SddmmWorkTile {
-    /// Writes the work tile as the kernel reads it; see the SDDMM plan of `bsr_codegen`.
-    fn write(&self, form: &SddmmTiles, words: &mut [u32]) {
+    /// As the kernel reads it; see the SDDMM plan of `bsr_codegen`.
+    fn words(&self, form: &SddmmTiles) -> Vec<u32> {
         let [parts, place] = self.role.words();
         let k = if self.outside { TileScheduler::OUTSIDE } else { self.first * form.k_step };
-        words[..8].copy_from_slice(&[
-            self.row,
-            k,
-            self.stages,
-            u32::from(self.half),
-            self.in_block,
-            self.problem,
-            parts,
-            place,
-        ]);
-        let (columns, stores) = words[SddmmTiles::HEADER as usize..].split_at_mut(form.column_groups as usize);
-        columns.fill(TileScheduler::OUTSIDE);
-        stores.fill(TileScheduler::OUTSIDE);
-        let size = 1 + form.pack as usize;
-        for (at, group) in self.groups.iter().enumerate() {
-            columns[at] = group.column;
-            stores[at * size] = group.in_block;
-            stores[at * size + 1..][..group.blocks.len()].copy_from_slice(&group.blocks);
+        let mut words = vec![self.row, k, self.stages, u32::from(self.half), self.in_block, self.problem, parts, place];
+        words.extend(self.groups.iter().map(|group| group.column));
+        words.resize((SddmmTiles::HEADER + form.column_groups) as usize, TileScheduler::OUTSIDE);
+        for group in &self.groups {
+            words.push(group.in_block);
+            words.extend(&group.blocks);
         }
+        words.resize(form.tile_words as usize, TileScheduler::OUTSIDE);
+        words
     }
 }
 

@@ -4,8 +4,8 @@ use bsr_codegen::{Plan, SharedColumns, SplitForm, TileScheduler};
 
 use super::alike::together;
 use super::{
-    BlockIndex, Costs, Divisible, HEAD_COLUMNS, Place, Role, TileGrid, assign, columns_held, columns_together,
-    divide_k, in_rows, lists_of, longest_part, policy, tile_columns, union_tile,
+    BlockIndex, Costs, Divisible, Place, Role, TileGrid, assign, columns_held, columns_together, divide_k, heads,
+    in_rows, lists_of, longest_part, policy, tile_columns, union_tile,
 };
 use crate::Structure;
 
@@ -83,16 +83,8 @@ impl SharedWork {
 
     /// The kernel's `work_head`: the number of tiles of every CTA, then the first words of each one's first union.
     pub(super) fn heads(&self) -> Vec<u32> {
-        let mut words: Vec<u32> = self.lists.iter().map(|list| list.len() as u32).collect();
-        for list in &self.lists {
-            let mut head = [0; HEAD_COLUMNS];
-            if let Some(tile) = list.first() {
-                let union = &self.columns[tile.first as usize..][..tile.count as usize];
-                head.iter_mut().zip(union).for_each(|(to, word)| *to = *word);
-            }
-            words.extend(head);
-        }
-        words
+        let union = |tile: &SharedTile| self.columns[tile.first as usize..][..tile.count as usize].iter().copied();
+        heads(self.lists.iter().map(Vec::as_slice), union)
     }
 
     /// The kernel's `work`: tile `i` of CTA `c` is number `i * CTAs + c`.
