@@ -5,7 +5,6 @@
 //! clusters finish together however uneven the rows are, and so that concurrent tiles read the same columns of B from
 //! L2. A kernel with one CTA for each stored block gets a list of blocks instead.
 
-mod alike;
 mod assign;
 mod batch;
 mod block_index;
@@ -14,23 +13,28 @@ mod costs;
 mod long_rows;
 mod sddmm;
 mod shared_columns;
+mod similar_rows;
 mod split_k;
 mod split_rows;
 mod stage_metadata;
 
 use bsr_codegen::{ClusterTile, Plan, Schedule, SplitForm, StagePacking, TileScheduler};
 
-pub use alike::together;
 pub(crate) use assign::Clusters;
+// The cost model assigns tiles as the lists do.
+#[doc(hidden)]
 pub use assign::{Assignment, Place, Policy, TileGrid, assign, most_in_order};
 pub use batch::{BatchLists, BatchTile};
 pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
+#[doc(hidden)]
 pub use costs::{Costs, record_tile, union_tile};
+#[doc(hidden)]
 pub use long_rows::{divide_k, longest_part};
 pub use sddmm::SddmmWork;
 use shared_columns::SharedWork;
+pub use similar_rows::group_similar_rows;
 pub use split_k::{Divisible, Role, split};
 use split_rows::RowTile;
 use stage_metadata::StageMetadata;

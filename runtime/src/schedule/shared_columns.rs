@@ -1,11 +1,10 @@
-//! The work of kernels whose tiles have several block rows: which rows go together, and the union of their columns.
+//! The work of kernels whose tiles have several block rows: groups of similar rows, and the union of their columns.
 
 use bsr_codegen::{Plan, SharedColumns, SplitForm, TileScheduler};
 
-use super::alike::together;
 use super::{
-    BlockIndex, Costs, Divisible, Place, Role, TileGrid, assign, columns_held, columns_together, divide_k, heads,
-    in_rows, lists_of, longest_part, policy, tile_columns, union_tile,
+    BlockIndex, Costs, Divisible, Place, Role, TileGrid, assign, columns_held, columns_together, divide_k,
+    group_similar_rows, heads, in_rows, lists_of, longest_part, policy, tile_columns, union_tile,
 };
 use crate::Structure;
 
@@ -105,7 +104,7 @@ impl SharedWork {
 
 /// The tiles of the first column with their costs.
 fn groups(form: &SharedColumns, index: &BlockIndex<'_>, columns: &mut Vec<u32>) -> Vec<(SharedTile, u64)> {
-    let groups = together(index, form.pack as usize);
+    let groups = group_similar_rows(index, form.pack as usize);
     groups.iter().map(|rows| group_of(form, index, rows, columns)).collect()
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bsr_codegen::lists::{SharedLists, specification};
 use bsr_codegen::{SharedColumns, TileScheduler};
 use bsr_runtime::Structure;
-use bsr_runtime::schedule::{BlockIndex, together};
+use bsr_runtime::schedule::{BlockIndex, group_similar_rows};
 use bsr_simulator::GlobalMemory;
 use proptest::prelude::*;
 
@@ -143,7 +143,7 @@ fn union_columns(spec: &str, size: (usize, usize), pattern: &str, seed: u64) -> 
     let all: Vec<usize> = (0..sets.len()).collect();
     let lists = shared(&plan, &structure, 4096, 132).unwrap();
     let as_they_stand = all.chunks(pack).map(<[usize]>::to_vec).collect();
-    [specification::group_rows(&lists, pack, &sets), together(&index, pack), as_they_stand].map(
+    [specification::group_rows(&lists, pack, &sets), group_similar_rows(&index, pack), as_they_stand].map(
         |groups: Vec<Vec<usize>>| {
             let union = |group: &Vec<usize>| group.iter().flat_map(|row| &sets[*row]).collect::<BTreeSet<_>>().len();
             groups.iter().map(union).sum()

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use bsr_codegen::Plan;
 use bsr_runtime::Structure;
-use bsr_runtime::schedule::{BlockIndex, together};
+use bsr_runtime::schedule::{BlockIndex, group_similar_rows};
 
 use super::alike;
 use crate::backend::draw;
@@ -201,7 +201,7 @@ fn columns_of(index: &BlockIndex<'_>, rows: usize) -> f64 {
 fn grouped(index: &BlockIndex<'_>, grouping: Grouping) -> Vec<RowGroup> {
     let pack = grouping.pack.max(1) as usize;
     if grouping.any_order {
-        return together(index, pack).iter().map(|rows| group(index, rows)).collect();
+        return group_similar_rows(index, pack).iter().map(|rows| group(index, rows)).collect();
     }
     let rows: Vec<usize> = (0..index.row_ptr.len().saturating_sub(1)).collect();
     rows.chunks(pack).map(|rows| group(index, rows)).collect()

@@ -1,4 +1,4 @@
-//! Which block rows go together: those whose block columns have the smallest unions.
+//! Groups of similar block rows: those whose block columns have the smallest unions.
 
 use std::cmp::Reverse;
 
@@ -8,23 +8,23 @@ use super::BlockIndex;
 const NEIGHBOURHOOD: usize = 252;
 /// Most rounds of exchanges.
 const ROUNDS: usize = 16;
-/// Words of column sets that are read for one pattern and order: rows beyond them go together as they stand.
+/// Words of column sets that are read for one pattern and order: rows beyond them are grouped in their order.
 const BUDGET: usize = 1 << 26;
 
-/// Groups of `pack` block rows, a last one perhaps of fewer, in the order of their first rows. They are alike among
-/// neighbours or among rows of about a length, whichever makes the shorter unions in all: windows and bands have neighbours
-/// that are alike, the long rows of a power law are alike wherever they stand.
-pub fn together(index: &BlockIndex<'_>, pack: usize) -> Vec<Vec<usize>> {
+/// Groups of `pack` block rows, the last one perhaps of fewer, in the order of their first rows. Similar rows are looked for
+/// among neighbours and among rows of about the same length, and the grouping with the shorter unions in all is taken:
+/// neighbours are similar in windows and bands, the long rows of a power law are similar wherever they are.
+pub fn group_similar_rows(index: &BlockIndex<'_>, pack: usize) -> Vec<Vec<usize>> {
     let rows = index.row_ptr.len().saturating_sub(1);
     let neighbours: Vec<usize> = (0..rows).collect();
     let mut by_length = neighbours.clone();
     by_length.sort_by_key(|row| Reverse(index.row_ptr[row + 1] - index.row_ptr[*row]));
-    let [(near, words), (alike, words_by_length)] =
+    let [(near, words), (of_a_length, words_by_length)] =
         [neighbours, by_length].map(|order| groups(index, &order, pack.max(1)));
-    if words_by_length < words { alike } else { near }
+    if words_by_length < words { of_a_length } else { near }
 }
 
-/// Rows of `order` that stand near one another look for each other; with the words of all unions.
+/// Groups among rows that are near one another in `order`, and the words of all unions.
 ///
 /// Rows are first put together one by one, each with those that add least to the union. Then two groups exchange a row as
 /// long as that makes their unions shorter in all.
@@ -181,7 +181,7 @@ mod tests {
         let (row_ptr, col_idx) = drawn(64, 64, 16);
         let index = index(&row_ptr, &col_idx, 64);
         let as_they_stand: Vec<Vec<usize>> = (0..64).collect::<Vec<_>>().chunks(2).map(<[usize]>::to_vec).collect();
-        let alike = together(&index, 2);
+        let alike = group_similar_rows(&index, 2);
         each_once(&alike, 64, 2);
         let (before, now) = (mean(&index, &as_they_stand), mean(&index, &alike));
         assert!((27.0..29.0).contains(&before) && now < 26.0, "{before} {now}");
@@ -191,23 +191,23 @@ mod tests {
     fn every_row_is_in_one_group() {
         for (rows, pack) in [(0, 2), (1, 3), (5, 2), (7, 3), (300, 3), (513, 2)] {
             let (row_ptr, col_idx) = drawn(rows, 40, 7);
-            each_once(&together(&index(&row_ptr, &col_idx, 40), pack), rows, pack);
+            each_once(&group_similar_rows(&index(&row_ptr, &col_idx, 40), pack), rows, pack);
         }
     }
 
     #[test]
-    fn neighbours_that_are_alike_stay_together() {
+    fn similar_neighbours_stay_in_one_group() {
         // Bands: row i stores columns i / 2 and the next three.
         let row_ptr: Vec<i32> = (0..=32).map(|row| 4 * row).collect();
         let col_idx: Vec<i32> = (0..32).flat_map(|row| row / 2..row / 2 + 4).collect();
-        let groups = together(&index(&row_ptr, &col_idx, 20), 2);
+        let groups = group_similar_rows(&index(&row_ptr, &col_idx, 20), 2);
         assert_eq!(groups, (0..16).map(|pair| vec![2 * pair, 2 * pair + 1]).collect::<Vec<_>>());
     }
 
     #[test]
-    fn rows_beyond_the_budget_go_together_as_they_stand() {
+    fn rows_beyond_the_budget_are_grouped_in_their_order() {
         let (row_ptr, col_idx) = drawn(300, 200_000, 3);
-        let groups = together(&index(&row_ptr, &col_idx, 200_000), 2);
+        let groups = group_similar_rows(&index(&row_ptr, &col_idx, 200_000), 2);
         each_once(&groups, 300, 2);
         assert!(groups.contains(&vec![0, 1]), "{:?}", groups[0]);
     }
