@@ -24,6 +24,7 @@ mod words;
 pub use arch::Arch;
 pub use emit::Ptx;
 pub use epilogue::Epilogue;
+pub use message::Refusal;
 pub use plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, KernelKind, LaunchShape, Multicast,
     Operand, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem, Profile, SddmmTiles, SharedColumns,

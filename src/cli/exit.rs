@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use bsr::Refusal;
 use bsr::gpu::GpuError;
 use bsr::prune::PruneError;
 use bsr::read::ReadError;
@@ -81,6 +82,23 @@ impl Failure {
     }
 }
 
+/// Errors that end the command in one way, whatever they say.
+macro_rules! fails_as {
+    ($($exit:ident: $($error:ty),+;)+) => {$($(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(Exit::$exit, error)
+            }
+        }
+    )+)+};
+}
+
+fails_as! {
+    BadInput: Refusal, SimulatedError, TimelineError, GenerateError, ReadError, PruneError;
+    // Orders and operands that the command made itself.
+    Wrong: PermutationError, ReferenceError;
+}
+
 /// Standard output. A reader that has seen enough (`bsr emit ... | head`) is no failure.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
@@ -113,30 +131,6 @@ impl From<KernelError> for Failure {
     }
 }
 
-impl From<SimulatedError> for Failure {
-    fn from(error: SimulatedError) -> Self {
-        Self::new(Exit::BadInput, error)
-    }
-}
-
-impl From<TimelineError> for Failure {
-    fn from(error: TimelineError) -> Self {
-        Self::new(Exit::BadInput, error)
-    }
-}
-
-impl From<GenerateError> for Failure {
-    fn from(error: GenerateError) -> Self {
-        Self::new(Exit::BadInput, error)
-    }
-}
-
-impl From<ReadError> for Failure {
-    fn from(error: ReadError) -> Self {
-        Self::new(Exit::BadInput, error)
-    }
-}
-
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         match error.problem() {
@@ -146,32 +140,13 @@ impl From<WriteError> for Failure {
     }
 }
 
-impl From<PruneError> for Failure {
-    fn from(error: PruneError) -> Self {
-        Self::new(Exit::BadInput, error)
-    }
-}
-
 /// Errors of a spec have their final form.
 impl From<SpaceError> for Failure {
     fn from(error: SpaceError) -> Self {
         match error {
             SpaceError::Spec(errors) => Self::reported(Exit::BadInput, errors.to_string()),
-            error => Self::new(Exit::BadInput, error),
+            SpaceError::Refused(refusal) => refusal.into(),
         }
-    }
-}
-
-/// Orders that the command made itself.
-impl From<PermutationError> for Failure {
-    fn from(error: PermutationError) -> Self {
-        Self::new(Exit::Wrong, error)
-    }
-}
-
-impl From<ReferenceError> for Failure {
-    fn from(error: ReferenceError) -> Self {
-        Self::new(Exit::Wrong, error)
     }
 }
 

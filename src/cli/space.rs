@@ -60,11 +60,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let facts = match &args.kernel {
         Some(text) => read_facts(text)?,
         None => space.facts().map_err(|error| match error {
-            SpaceError::Open { name, missing } => Failure::new(
-                Exit::BadInput,
-                format!("{name} leaves open what is multiplied: it has no {missing}\n  help: --kernel \"bm = 512, bk = 112\""),
-            ),
-            error => error.into(),
+            SpaceError::Refused(refusal) => refusal.help("--kernel \"bm = 512, bk = 112\"").into(),
+            error => Failure::from(error),
         })?,
     };
     let points = space.points(&facts)?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bsr_codegen::Refusal;
 use bsr_runtime::Pattern;
 use bsr_runtime::read::LONGEST_SIDE;
 use serde::Deserialize;
@@ -14,40 +15,6 @@ const NAMED: [(&str, &str); 2] =
 
 /// Bytes of a file with a list.
 const LONGEST: u64 = 1 << 22;
-
-/// Why there is no list.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum WorkloadsError {
-    /// Neither a name nor a file.
-    #[error("no list of workloads `{name}`: {error}\n  help: a .toml file, or one of: public, held-out")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What the system said of the file.
-        error: String,
-    },
-    /// A product that cannot be had.
-    #[error("{name}, workload {number}: {what}")]
-    Workload {
-        /// The file.
-        name: String,
-        /// Which table of it, from 1.
-        number: usize,
-        /// What is wrong, and the remedy.
-        what: String,
-    },
-    /// A file that is no list.
-    #[error("{name}: {error}")]
-    Toml {
-        /// The file.
-        name: String,
-        /// What is wrong.
-        error: Box<toml::de::Error>,
-    },
-}
-
-bsr_codegen::message_as_debug!(WorkloadsError);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,26 +54,26 @@ fn side() -> usize {
 ///
 /// # Errors
 /// Neither is there, or the file is no list.
-pub fn find(name: &str) -> Result<Vec<Workload>, WorkloadsError> {
+pub fn find(name: &str) -> Result<Vec<Workload>, Refusal> {
     if let Some((_, text)) = NAMED.iter().find(|(known, _)| *known == name) {
         return from_toml(name, text);
     }
     let text = bsr_runtime::read::text(Path::new(name), LONGEST)
-        .map_err(|error| WorkloadsError::Unknown { name: name.to_owned(), error: error.to_string() })?;
+        .map_err(|error| Refusal::of(format_args!("no list of workloads `{name}`"), error))
+        .map_err(|refusal| refusal.help("a .toml file, or one of: public, held-out"))?;
     from_toml(name, &text)
 }
 
-fn from_toml(name: &str, text: &str) -> Result<Vec<Workload>, WorkloadsError> {
-    let file: File =
-        toml::from_str(text).map_err(|error| WorkloadsError::Toml { name: name.to_owned(), error: Box::new(error) })?;
+fn from_toml(name: &str, text: &str) -> Result<Vec<Workload>, Refusal> {
+    let file: File = toml::from_str(text).map_err(|error| Refusal::of(name, error))?;
     let mut workloads = Vec::new();
     for (at, entry) in file.workload.into_iter().enumerate() {
-        let wrong = |what| WorkloadsError::Workload { name: name.to_owned(), number: at + 1, what };
+        let wrong = |what| Refusal::of(format_args!("{name}, workload {}", at + 1), what);
         workloads.extend(entry.workloads().map_err(wrong)?);
     }
     if workloads.is_empty() {
-        let what = "no workload is in it\n  help: a table [[workload]] with kernel and pattern".to_owned();
-        return Err(WorkloadsError::Workload { name: name.to_owned(), number: 1, what });
+        let refusal = Refusal::of(name, "no workload is in it");
+        return Err(refusal.help("a table [[workload]] with kernel and pattern"));
     }
     Ok(workloads)
 }

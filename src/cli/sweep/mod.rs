@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bsr_tuner::backend::Limits;
 use bsr_tuner::search::Strategy;
-use bsr_tuner::store::{Rejection, Run, StoreError};
+use bsr_tuner::store::{Rejection, Run};
 use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
 use bsr_tuner::{Store, Verdict, Workload};
 use clap::ValueEnum;
@@ -267,12 +267,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     match number.parse::<f64>() {
         Ok(number) if number > 0.0 && number * seconds < 1e9 => Ok(Duration::from_secs_f64(number * seconds)),
         _ => Err("write a number above 0 and a unit: 90s, 5m, 2h".to_owned()),
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::new(Exit::BadInput, error)
     }
 }
 

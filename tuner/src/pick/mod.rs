@@ -24,7 +24,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use bsr_codegen::{KernelSpec, Plan};
+use bsr_codegen::{KernelSpec, Plan, Refusal};
 use bsr_runtime::gpu::DeviceInfo;
 use rayon::prelude::*;
 
@@ -35,7 +35,7 @@ use crate::{Facts, SpaceError, TuningProblem, Workload};
 pub use choice::{Choice, Ranked, Why};
 pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
 pub use near::Bucket;
-pub use table::{LeftOut, Other, Table, TableError, Tuned, left_out};
+pub use table::{LeftOut, Other, Table, Tuned, left_out};
 
 /// The GPU that is chosen for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,13 +220,13 @@ impl Tuner {
     /// The kernel for a problem, of these alone: a choice among the members of a family, say.
     ///
     /// # Errors
-    /// [`PickError::NoVariant`] where none of them has the problem's facts and can be planned.
+    /// [`PickError::NoKernel`] where none of them has the problem's facts and can be planned.
     pub fn pick_of(&self, problem: &TuningProblem, offered: &[KernelSpec]) -> Result<Choice, PickError> {
         let facts = problem.workload.facts;
         let of_facts = offered.iter().filter(|spec| Facts::of(spec) == facts);
         let plans: Vec<Plan> = of_facts.filter_map(|spec| self.plan(spec)).collect();
         if plans.is_empty() {
-            return Err(PickError::NoVariant { facts: Box::new(facts) });
+            return Err(no_variant(&facts).into());
         }
         self.among(problem, Some(plans), None)
     }
@@ -310,7 +310,7 @@ impl Tuner {
                 plans.push(plan);
             }
         }
-        if plans.is_empty() { Err(PickError::NoVariant { facts: Box::new(*facts) }) } else { Ok(Some(plans)) }
+        if plans.is_empty() { Err(no_variant(facts).into()) } else { Ok(Some(plans)) }
     }
 
     /// A plan that runs on the GPU.
@@ -335,7 +335,11 @@ impl Tuner {
         let of = |plan: &Plan| Ranked { spec: *plan.spec(), predicted_us: predict(plan, problem, &self.card).us };
         let can_run = |ranked: &Ranked| ranked.predicted_us.is_finite();
         let ranked = sorted(plans.par_iter().map(of).filter(can_run).collect());
-        if ranked.is_empty() { Err(PickError::NoKernel { facts: Box::new(facts) }) } else { Ok(ranked) }
+        if ranked.is_empty() {
+            let help = format!("`bsr space hopper-f16 --kernel \"{facts}\"` says why");
+            return Err(unplanned("kernel", &facts).help(help).into());
+        }
+        Ok(ranked)
     }
 
     /// The fastest of the likeliest, as measured.
@@ -376,26 +380,21 @@ pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceEr
     })
 }
 
+fn unplanned(what: &str, facts: &Facts) -> Refusal {
+    Refusal::new(format!("no {what} for `{facts}` can be planned for this GPU"))
+}
+
+fn no_variant(facts: &Facts) -> Refusal {
+    unplanned("variant", facts).help("offer another, or none, to search the whole space")
+}
+
 /// Why there is no kernel for a problem.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PickError {
-    /// Nothing in the space can be planned.
-    #[error(
-        "no kernel for `{facts}` can be planned for this GPU\n  help: `bsr space hopper-f16 --kernel \"{facts}\"` says why"
-    )]
-    NoKernel {
-        /// What was asked.
-        facts: Box<Facts>,
-    },
-    /// There are variants, and none can be planned.
-    #[error(
-        "no variant for `{facts}` can be planned for this GPU\n  help: offer another, or none, to search the whole space"
-    )]
-    NoVariant {
-        /// What was asked.
-        facts: Box<Facts>,
-    },
+    /// Nothing in the space can be planned, or none of the variants there are.
+    #[error(transparent)]
+    NoKernel(#[from] Refusal),
     /// The space says something else than the facts.
     #[error(transparent)]
     Space(#[from] SpaceError),

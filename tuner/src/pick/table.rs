@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-use bsr_codegen::KernelSpec;
+use bsr_codegen::{KernelSpec, Refusal};
 use serde::{Deserialize, Serialize};
 
 use super::Gpu;
@@ -166,18 +166,6 @@ pub struct Table {
     near: HashMap<(Facts, Bucket), Vec<usize>>,
 }
 
-/// A table that cannot be read.
-#[derive(thiserror::Error)]
-#[error(
-    "line {line} is no tuned result: {error}\n  help: each line is the JSON of one result, as `bsr export --tuned` writes it"
-)]
-pub struct TableError {
-    line: usize,
-    error: serde_json::Error,
-}
-
-bsr_codegen::message_as_debug!(TableError);
-
 /// The results that come with this crate, a line each.
 pub(super) const SHIPPED: &str = include_str!("../../tuned/h200.jsonl");
 
@@ -195,10 +183,12 @@ impl Table {
     ///
     /// # Errors
     /// The first line that is no result.
-    pub fn from_lines(text: &str) -> Result<Self, TableError> {
+    pub fn from_lines(text: &str) -> Result<Self, Refusal> {
         let mut table = Self::default();
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            table.add(serde_json::from_str(line).map_err(|error| TableError { line: at + 1, error })?);
+            let unread = |error| Refusal::of(format_args!("line {} is no tuned result", at + 1), error);
+            let help = "each line is the JSON of one result, as `bsr export --tuned` writes it";
+            table.add(serde_json::from_str(line).map_err(|error| unread(error).help(help))?);
         }
         Ok(table)
     }

@@ -48,25 +48,3 @@ pub struct ReportData {
     /// Timelines that kernels recorded: each is shown with the record of its kernel, if there is one.
     pub traces: Vec<Traced>,
 }
-
-/// Why there is no page.
-#[derive(thiserror::Error)]
-pub enum ReportError {
-    /// The page's template failed.
-    #[error("the page cannot be rendered: {0}")]
-    Template(#[from] tera::Error),
-    /// The data have no JSON.
-    #[error("the page's data cannot be written: {0}")]
-    Data(#[from] serde_json::Error),
-    /// The bundle of the plotly crate is not as expected.
-    #[error(
-        "the plotly crate brings no plotly.js: its bundle has {scripts} scripts, none of which names itself so; take \
-         plotly 0.14"
-    )]
-    NoPlotly {
-        /// Scripts in the bundle.
-        scripts: usize,
-    },
-}
-
-bsr_codegen::message_as_debug!(ReportError);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bsr_codegen::Plan;
+use bsr_codegen::{Plan, Refusal};
 use plotly::Plot;
 use serde::Serialize;
 use tera::{Context, Tera};
@@ -15,7 +15,7 @@ use super::lesson::{Budget, Lesson, lessons};
 use super::picture::{self, Pictures};
 use super::summary::{Summary, roof_words};
 use super::terminal::attribute_line;
-use super::{ReportData, ReportError, words};
+use super::{ReportData, words};
 use crate::{DeviceKind, Record, Traced, Verdict};
 
 const TEMPLATE: &str = include_str!("../../templates/report/page.html.tera");
@@ -34,8 +34,8 @@ const PLOTLY: &str = "plotly.js v";
 /// The page that shows `data`: one HTML document with everything in it.
 ///
 /// # Errors
-/// [`ReportError`]: none that data could cause.
-pub fn render(data: &ReportData) -> Result<String, ReportError> {
+/// None that data could cause.
+pub fn render(data: &ReportData) -> Result<String, Refusal> {
     let mut groups = groups(&data.records, &data.rejected);
     groups.iter_mut().for_each(|group| group.hold_against(&data.roofs));
     let mut facts = facts(data, &groups);
@@ -46,7 +46,8 @@ pub fn render(data: &ReportData) -> Result<String, ReportError> {
         facts.push(["left out".to_owned(), words]);
     }
     let budget = Budget::new(groups.len());
-    let island = Island::of(&groups, budget).to_text()?;
+    let island = Island::of(&groups, budget).to_text();
+    let island = island.map_err(|error| Refusal::of("the page's data cannot be written", error))?;
     let title = if data.title.is_empty() { "Block-sparse kernels" } else { &data.title };
     let mut context = Context::new();
     context.insert("title", title);
@@ -65,12 +66,12 @@ pub fn render(data: &ReportData) -> Result<String, ReportError> {
     );
     let mut tera = Tera::new();
     // A name that ends in .html escapes what it is given.
-    tera.add_raw_template("page.html", TEMPLATE)?;
-    Ok(tera.render("page.html", &context)?)
+    let rendered = tera.add_raw_template("page.html", TEMPLATE).and_then(|()| tera.render("page.html", &context));
+    rendered.map_err(|error| Refusal::of("the page cannot be rendered", error))
 }
 
 /// plotly.js from the crate's bundle, without the formula renderer that comes with it.
-fn plotly() -> Result<&'static str, ReportError> {
+fn plotly() -> Result<&'static str, Refusal> {
     static BUNDLE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let bundle = BUNDLE.get_or_init(Plot::offline_js_sources);
     let mut scripts = bundle.split("<script").skip(1).filter_map(|script| {
@@ -78,7 +79,12 @@ fn plotly() -> Result<&'static str, ReportError> {
         Some(body.split_once("</script>")?.0)
     });
     let found = scripts.find(|script| script.chars().take(200).collect::<String>().contains(PLOTLY));
-    found.ok_or_else(|| ReportError::NoPlotly { scripts: bundle.matches("</script>").count() })
+    found.ok_or_else(|| {
+        let scripts = bundle.matches("</script>").count();
+        Refusal::new("the plotly crate brings no plotly.js")
+            .why(format!("its bundle has {scripts} scripts, none of which names itself so"))
+            .help("take plotly 0.14")
+    })
 }
 
 /// What was measured, in a few numbers.

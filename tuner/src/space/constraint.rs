@@ -3,10 +3,8 @@
 use std::sync::OnceLock;
 
 use bsr_codegen::spec::Key;
-use bsr_codegen::{KernelSpec, Plan};
+use bsr_codegen::{KernelSpec, Plan, Refusal};
 use rhai::{AST, Array, Dynamic, Engine, Scope};
-
-use super::SpaceError;
 
 /// Steps that one expression may take: thousands of times what a comparison needs.
 const MOST_OPERATIONS: u64 = 10_000;
@@ -47,12 +45,9 @@ pub(super) struct Constraint {
 
 impl Constraint {
     /// Reads an expression of the part called `name`.
-    pub(super) fn new(text: &str, name: &str) -> Result<Self, SpaceError> {
-        let error = |message: String, help: &str| SpaceError::Constraint {
-            name: name.to_owned(),
-            constraint: shortened(text),
-            message,
-            help: help.to_owned(),
+    pub(super) fn new(text: &str, name: &str) -> Result<Self, Refusal> {
+        let error = |message: String, help: &str| {
+            Refusal::of(name, format_args!("the constraint `{}` {message}", shortened(text))).help(help)
         };
         check_size(text).map_err(|message| error(message, "several constraints: all of them must hold"))?;
         let ast = engine().compile_expression(text).map_err(|found| {
@@ -61,10 +56,9 @@ impl Constraint {
         let names = names(text);
         if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
             let planned: Vec<&str> = PLAN_NAMES.iter().map(|(name, _)| *name).collect();
-            return Err(error(
-                format!("speaks of `{unknown}`, which is no key of a spec and no number of a plan"),
-                &format!("a key, as `bn` or `stages`; warps_m, warps_n; or of the plan {}", planned.join(", ")),
-            ));
+            let message = format!("speaks of `{unknown}`, which is no key of a spec and no number of a plan");
+            let help = format!("a key, as `bn` or `stages`; warps_m, warps_n; or of the plan {}", planned.join(", "));
+            return Err(error(message, &help));
         }
         Ok(Self { text: text.to_owned(), ast, names })
     }
@@ -80,7 +74,7 @@ impl Constraint {
     }
 
     /// Is it true of a spec, and of its plan where it speaks of that?
-    pub(super) fn holds(&self, spec: &KernelSpec, plan: Option<&Plan>, part: &str) -> Result<bool, SpaceError> {
+    pub(super) fn holds(&self, spec: &KernelSpec, plan: Option<&Plan>, part: &str) -> Result<bool, Refusal> {
         let mut scope = Scope::new();
         for name in &self.names {
             scope.push_constant_dynamic(name.as_str(), value(name, spec, plan));
@@ -91,11 +85,10 @@ impl Constraint {
             .filter(|name| value(name, spec, plan).is_unit())
             .map(|name| format!("`{name}` is () here, left to the plan: \"{name} == () || ..\""))
             .collect();
-        let error = |message: String| SpaceError::Constraint {
-            name: part.to_owned(),
-            constraint: self.text.clone(),
-            message: format!("{message}\n  in the point {spec}"),
-            help: if unset.is_empty() { "a comparison is true or false".to_owned() } else { unset.join("; ") },
+        let help = if unset.is_empty() { "a comparison is true or false".to_owned() } else { unset.join("; ") };
+        let error = |message: String| {
+            let refusal = Refusal::of(part, format_args!("the constraint `{}` {message}", self.text));
+            refusal.why(format!("in the point {spec}")).help(&help)
         };
         let answer = engine()
             .eval_ast_with_scope::<Dynamic>(&mut scope, &self.ast)

@@ -28,6 +28,7 @@ mod tests;
 use std::ops::Range;
 use std::path::Path;
 
+use bsr_codegen::Refusal;
 use bsr_codegen::spec::{Axis, Entry, Key, LocatedRequest, Request, Value, build};
 
 pub use constraint::PLAN_NAMES;
@@ -86,7 +87,8 @@ impl Space {
             Some((name, text)) => read::toml(text, name),
             None => {
                 let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
-                Err(SpaceError::Unknown { name: name.to_owned(), known: known.join(", ") })
+                let help = format!("{}, the path of a .toml file, or a spec with lists", known.join(", "));
+                Err(Refusal::new(format!("there is no space `{name}`")).help(help).into())
             }
         }
     }
@@ -110,7 +112,7 @@ impl Space {
     /// A file that cannot be read; as [`Space::from_toml`].
     pub fn from_file(path: &Path) -> Result<Self, SpaceError> {
         let text = bsr_runtime::read::text(path, LONGEST)
-            .map_err(|error| SpaceError::Read { path: path.to_owned(), error })?;
+            .map_err(|error| Refusal::of(format_args!("cannot read {}", path.display()), error))?;
         read::toml(&text, &path.display().to_string())
     }
 
@@ -158,17 +160,14 @@ impl Space {
             for facts in part.facts()? {
                 match &found {
                     Some(first) if *first != facts => {
-                        return Err(SpaceError::Several {
-                            name: self.name.clone(),
-                            first: first.to_string(),
-                            second: facts.to_string(),
-                        });
+                        let fact = format!("{} is of several products: `{first}` and `{facts}`", self.name);
+                        return Err(Refusal::new(fact).help("say of the problem which one is meant").into());
                     }
                     _ => found = Some(facts),
                 }
             }
         }
-        found.ok_or_else(|| SpaceError::Open { name: self.name.clone(), missing: "part".to_owned() })
+        found.ok_or_else(|| open(&self.name, "part"))
     }
 }
 
@@ -231,7 +230,8 @@ pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
     for key in request.entries.iter().filter_map(|entry| Key::find(&entry.key)) {
         let is_said = is_fact(key) || is_attention && key == Key::Bn;
         if !is_said {
-            return Err(SpaceError::Choice { key: key.as_str(), meaning: key.meaning() });
+            let fact = format!("`{key}` is no fact of the product but a choice: {}", key.meaning());
+            return Err(Refusal::new(fact).help("leave it out here; a space, or a spec with lists, says it").into());
         }
     }
     // What no spec can be without; no fact.
@@ -244,6 +244,12 @@ pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
         Ok(spec) => Ok(Facts::of(&spec)),
         Err(errors) => Err(SpaceError::Spec(located.errors(errors))),
     }
+}
+
+/// A space that leaves open what is multiplied.
+fn open(name: &str, missing: &str) -> SpaceError {
+    let fact = format!("{name} leaves open what is multiplied: it has no {missing}");
+    Refusal::new(fact).help("say so of the problem: \"bm = 512, bk = 112\"").into()
 }
 
 /// Keys that say something of the product. `accumulate` does where it is `promoted`.

@@ -5,10 +5,10 @@ use std::fmt;
 use std::ops::Range;
 
 use bsr_codegen::spec::{Axis, Key, LocatedRequest, Request, SpecError, build};
-use bsr_codegen::{KernelSpec, Op, Plan, PlanError};
+use bsr_codegen::{KernelSpec, Op, Plan, PlanError, Refusal};
 use rayon::prelude::*;
 
-use super::{Part, Space, SpaceError, is_fact};
+use super::{Part, Space, SpaceError, is_fact, open};
 use crate::Facts;
 use crate::problem::fact_keys;
 
@@ -164,12 +164,8 @@ impl Space {
         for (number, part) in self.parts.iter().enumerate() {
             let found = part.specs(facts)?;
             if specs.len() + found.len() > MOST_POINTS {
-                return Err(SpaceError::TooMany {
-                    name: self.name.clone(),
-                    arithmetic: format!("{} + {}", specs.len(), found.len()),
-                    points: specs.len() + found.len(),
-                    most: MOST_POINTS,
-                });
+                let arithmetic = format!("{} + {}", specs.len(), found.len());
+                return Err(too_many(&self.name, &arithmetic, specs.len() + found.len()).into());
             }
             specs.extend(found.into_iter().map(|spec| (number, spec)));
         }
@@ -195,8 +191,8 @@ impl Space {
 
 impl Part {
     /// Constraints on keys alone come before planning, those on the plan after it.
-    fn outcome(&self, part: usize, spec: KernelSpec) -> Result<Outcome, SpaceError> {
-        let broken = |plan: Option<&Plan>| -> Result<Vec<Reason>, SpaceError> {
+    fn outcome(&self, part: usize, spec: KernelSpec) -> Result<Outcome, Refusal> {
+        let broken = |plan: Option<&Plan>| -> Result<Vec<Reason>, Refusal> {
             let mut reasons = Vec::new();
             for constraint in self.constraints.iter().filter(|c| c.needs_plan() == plan.is_some()) {
                 if !constraint.holds(&spec, plan, &self.called)? {
@@ -244,7 +240,7 @@ impl Part {
         if meant.is_empty()
             && let Some(spec) = other
         {
-            return Err(self.conflict(&spec, facts));
+            return Err(self.conflict(&spec, facts).into());
         }
         let count = self.check_count(&free, meant.len())?;
         let mut specs = Vec::with_capacity(count);
@@ -267,14 +263,13 @@ impl Part {
     }
 
     /// How many points `axes` make of each of so many.
-    fn check_count(&self, axes: &[Axis<Range<usize>>], each: usize) -> Result<usize, SpaceError> {
+    fn check_count(&self, axes: &[Axis<Range<usize>>], each: usize) -> Result<usize, Refusal> {
         let points = axes.iter().fold(each, |count, axis| count.saturating_mul(axis.values.len()));
         if points <= MOST_POINTS {
             return Ok(points);
         }
         let lengths: Vec<String> = axes.iter().map(|axis| axis.values.len().to_string()).collect();
-        let arithmetic = lengths.join(" x ");
-        Err(SpaceError::TooMany { name: self.called.clone(), arithmetic, points, most: MOST_POINTS })
+        Err(too_many(&self.called, &lengths.join(" x "), points))
     }
 
     /// The products that the part itself states.
@@ -282,7 +277,7 @@ impl Part {
         let missing: Vec<&str> =
             [Key::Bm, Key::Bk].into_iter().filter(|key| !self.says(*key)).map(Key::as_str).collect();
         if !missing.is_empty() {
-            return Err(SpaceError::Open { name: self.called.clone(), missing: missing.join(" and no ") });
+            return Err(open(&self.called, &missing.join(" and no ")));
         }
         let (stated, free): (Vec<_>, Vec<_>) = self.axes.iter().cloned().partition(|axis| is_fact(axis.key));
         let (mut found, mut errors) = (Vec::new(), Vec::new());
@@ -314,7 +309,7 @@ impl Part {
         request
     }
 
-    fn conflict(&self, spec: &KernelSpec, facts: &Facts) -> SpaceError {
+    fn conflict(&self, spec: &KernelSpec, facts: &Facts) -> Refusal {
         let problem = facts.spec(spec.bn);
         let differs = |key: &Key| Facts::of(spec).spec(spec.bn).value(*key) != problem.value(*key);
         let keys = fact_keys().chain([Key::Bn, Key::Accumulate]);
@@ -325,16 +320,17 @@ impl Part {
             Some(axis) => axis.values.iter().map(|value| value.value.to_string()).collect::<Vec<_>>().join(" or "),
             None => spec.value(key),
         };
-        SpaceError::Conflict {
-            name: self.called.clone(),
-            key: key.as_str(),
-            space,
-            problem: problem.value(key),
-            help: format!(
-                "another space, or a problem with what this one is for; a space that leaves `{key}` open takes any"
-            ),
-        }
+        let (name, problem) = (&self.called, problem.value(key));
+        let help = "another space, or a problem with what this one is for; a space that leaves";
+        Refusal::new(format!("{name} is for `{key} = {space}`, and the problem says `{key} = {problem}`"))
+            .help(format!("{help} `{key}` open takes any"))
     }
+}
+
+/// More points than anyone would measure.
+fn too_many(name: &str, arithmetic: &str, points: usize) -> Refusal {
+    Refusal::new(format!("{name} has {arithmetic} = {points} points, of at most {MOST_POINTS}"))
+        .help("shorter lists, or several spaces")
 }
 
 /// Errors that are told of one part.

@@ -17,6 +17,7 @@
 
 use std::ops::Range;
 
+use bsr_codegen::Refusal;
 use bsr_codegen::spec::LocatedRequest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -26,10 +27,8 @@ use super::{Part, Space, SpaceError};
 
 /// Reads a file's text; `file` is what it is called in errors, and the space where it has no name.
 pub(super) fn toml(text: &str, file: &str) -> Result<Space, SpaceError> {
-    let document = DeTable::parse(text).map_err(|error| SpaceError::File {
-        name: file.to_owned(),
-        message: format!("no TOML: {}", error.to_string().trim_end()),
-    })?;
+    let document = DeTable::parse(text)
+        .map_err(|error| Refusal::of(file, format_args!("no TOML: {}", error.to_string().trim_end())))?;
     let reader = Reader { text, file };
     let table = document.get_ref();
     if !table.contains_key("part") {
@@ -126,6 +125,6 @@ impl Reader<'_> {
     fn error(&self, place: Range<usize>, message: String) -> SpaceError {
         let before = self.text.get(..place.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
-        SpaceError::File { name: format!("{}:{line}", self.file), message }
+        Refusal::of(format_args!("{}:{line}", self.file), message).into()
     }
 }

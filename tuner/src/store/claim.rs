@@ -2,10 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bsr_codegen::Refusal;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
 use super::row::{self, Failed};
-use super::{Store, StoreError, error};
+use super::{Store, error};
 use crate::{DeviceId, Record, Workload};
 
 /// A claim ends after this time, whatever has become of its owner.
@@ -81,9 +82,8 @@ impl Store {
         (subject, ptx): (&str, &str),
         owner: &Owner,
         disregarded: Option<&Record>,
-    ) -> Result<Claimed, StoreError> {
-        let point = digest(workload, device, subject, ptx)
-            .map_err(|what| StoreError::Record { path: self.path.clone(), what })?;
+    ) -> Result<Claimed, Refusal> {
+        let point = digest(workload, device, subject, ptx).map_err(|what| error::of(&self.path, what))?;
         let path = self.path.clone();
         let named = |source| error::at(&path, source);
         let mine = claim(&mut self.connection, &point, owner).map_err(named)?;
@@ -103,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn release_all(&mut self, owner: &Owner) -> Result<(), StoreError> {
+    pub fn release_all(&mut self, owner: &Owner) -> Result<(), Refusal> {
         let released = self.connection.execute("DELETE FROM claims WHERE owner = ?1", [&owner.0]);
         released.map(|_| ()).map_err(|source| error::at(&self.path, source))
     }

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
+use bsr_codegen::Refusal;
 use serde::Serialize;
 
-use super::{StoreError, row};
+use super::row;
 use crate::Record;
 
 /// A row of the table. Times are microseconds.
@@ -104,22 +105,26 @@ impl<'r> Row<'r> {
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn export_csv(records: &[Record], out: impl Write) -> Result<(), StoreError> {
+pub fn export_csv(records: &[Record], out: impl Write) -> Result<(), Refusal> {
     let mut writer = csv::Writer::from_writer(out);
     for record in records {
-        writer.serialize(Row::new(record)).map_err(|error| StoreError::Export(error.to_string()))?;
+        writer.serialize(Row::new(record)).map_err(unwritten)?;
     }
-    writer.flush().map_err(|error| StoreError::Export(error.to_string()))
+    writer.flush().map_err(unwritten)
 }
 
 /// Writes every record as a line of JSON, in the fields of [`Record`].
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn export_json(records: &[Record], mut out: impl Write) -> Result<(), StoreError> {
+pub fn export_json(records: &[Record], mut out: impl Write) -> Result<(), Refusal> {
     for record in records {
-        let line = serde_json::to_string(record).map_err(|error| StoreError::Export(error.to_string()))?;
-        writeln!(out, "{line}").map_err(|error| StoreError::Export(error.to_string()))?;
+        let line = serde_json::to_string(record).map_err(unwritten)?;
+        writeln!(out, "{line}").map_err(unwritten)?;
     }
-    out.flush().map_err(|error| StoreError::Export(error.to_string()))
+    out.flush().map_err(unwritten)
+}
+
+fn unwritten(error: impl std::fmt::Display) -> Refusal {
+    Refusal::of("cannot write the export", error)
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bsr_codegen::Refusal;
 use bsr_runtime::read::memory_available;
 use bsr_runtime::write::FileId;
 
-use super::{Rejection, RunId, Store, StoreError, error};
+use super::{Rejection, RunId, Store, error};
 
 /// Bytes that every database of ours has: its tables alone take several pages.
 const LEAST: u64 = 1 << 12;
@@ -27,15 +28,19 @@ impl<'p> Room<'p> {
     /// One more row.
     ///
     /// # Errors
-    /// [`StoreError::Memory`].
-    pub(super) fn row(&mut self) -> Result<(), StoreError> {
+    /// More rows than there is memory for.
+    pub(super) fn row(&mut self) -> Result<(), Refusal> {
         self.rows += 1;
         if !self.rows.is_multiple_of(ROWS) {
             return Ok(());
         }
         match self.least.zip(memory_available()) {
             Some((least, left)) if left < least => {
-                Err(StoreError::Memory { path: self.path.to_owned(), rows: self.rows, left: left as f64 / 1e9 })
+                let (rows, left) = (self.rows, left as f64 / 1e9);
+                let fact = format_args!(
+                    "{rows} rows were read, and half of this machine's memory is used ({left:.1} GB are left)"
+                );
+                Err(error::of(self.path, fact).help("split the database, or read it where there is more"))
             }
             _ => Ok(()),
         }
@@ -46,29 +51,32 @@ impl Store {
     /// Makes sure that the path still names the database that was opened.
     ///
     /// # Errors
-    /// [`StoreError::Replaced`], after what the connection still reads was copied.
-    pub(super) fn check_place(&self) -> Result<(), StoreError> {
+    /// The file was deleted or replaced; what the connection still reads was copied beside it.
+    pub(super) fn check_place(&self) -> Result<(), Refusal> {
         // The file is not opened here: closing it would release the locks that SQLite holds on it for this process.
         let length = std::fs::metadata(&self.path).map_or(0, |file| file.len());
         let is_here = self.id.is_some() && FileId::of(&self.path) == self.id && length >= LEAST;
         if is_here { Ok(()) } else { Err(self.replaced()) }
     }
 
-    fn replaced(&self) -> StoreError {
+    fn replaced(&self) -> Refusal {
         let mut saved = self.path.as_os_str().to_owned();
         saved.push(format!(".{}.saved", std::process::id()));
         let saved = PathBuf::from(saved);
         let copied = self.connection.execute("VACUUM INTO ?1", [saved.to_string_lossy()]);
         let is_saved = copied.is_ok() && Self::existing(&saved).is_ok();
-        StoreError::Replaced { path: self.path.clone(), saved: is_saved.then_some(saved) }
+        let left = if is_saved { format!("in {}", saved.display()) } else { "lost".to_owned() };
+        error::of(&self.path, "deleted or replaced by another file while it was written")
+            .why(format!("what it held is {left}"))
+            .help("run the command again, with nothing else that writes or moves the file")
     }
 
     /// Ends a run as [`end`](Self::end), and makes sure that whoever opens the file now finds as many of its records as were
     /// inserted.
     ///
     /// # Errors
-    /// As `end`; [`StoreError::Replaced`].
-    pub fn conclude(&mut self, run: RunId, how: &str, rejections: &[Rejection]) -> Result<(), StoreError> {
+    /// As `end`; the file was deleted or replaced.
+    pub fn conclude(&mut self, run: RunId, how: &str, rejections: &[Rejection]) -> Result<(), Refusal> {
         let ended = self.end(run, how, rejections);
         self.check_place()?;
         ended?;

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use bsr_codegen::Refusal;
 use bsr_runtime::write::FileId;
 
-use super::{Store, StoreError, Unreadable, error, schema};
+use super::{Store, Unreadable, error, schema};
 
 /// What a merge brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,11 +61,12 @@ impl Store {
     /// so that a second merge of the same file adds nothing. Rows that cannot be read are left where they are, and told.
     ///
     /// # Errors
-    /// A file that is no database of ours, or this one; see [`StoreError`].
-    pub fn merge(&mut self, other: impl AsRef<Path>) -> Result<Merged, StoreError> {
+    /// A file that is no database of ours, or this one.
+    pub fn merge(&mut self, other: impl AsRef<Path>) -> Result<Merged, Refusal> {
         let other = other.as_ref();
         if FileId::of(other) == FileId::of(&self.path) {
-            return Err(StoreError::Itself { path: other.to_owned() });
+            let help = "name the result first, and then other files";
+            return Err(error::of(other, "cannot be merged into itself").help(help));
         }
         let read = Self::existing(other)?.len()?;
         let named = |source| error::at(other, source);
@@ -88,7 +90,7 @@ impl Store {
         Ok(Merged { read, new, left })
     }
 
-    fn merge_attached(&mut self) -> Result<(usize, Vec<Unreadable>), StoreError> {
+    fn merge_attached(&mut self) -> Result<(usize, Vec<Unreadable>), Refusal> {
         let path = self.path.clone();
         let named = |source| error::at(&path, source);
         let mut left = self.select_from("other", "ORDER BY r.id", [])?.unreadable;

@@ -22,12 +22,12 @@ mod schema;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use bsr_codegen::Refusal;
 use bsr_runtime::write::FileId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Params, TransactionBehavior};
 
 pub use claim::{Claimed, Owner};
-pub use error::StoreError;
 pub use export::{export_csv, export_json};
 pub use merge::Merged;
 pub use run::{Rejection, Run, RunId, RunRow};
@@ -73,8 +73,8 @@ impl Store {
     /// Opens a database, and makes one where there is none.
     ///
     /// # Errors
-    /// See [`StoreError`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+    /// A file that is no database of this schema or an earlier one, or that cannot be written.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Refusal> {
         let path = path.as_ref();
         Ok(Self { connection: schema::open_to_write(path)?, path: path.to_owned(), id: FileId::of(path) })
     }
@@ -82,8 +82,8 @@ impl Store {
     /// Opens a database that there is, to read it: it may be on a medium that cannot be written.
     ///
     /// # Errors
-    /// See [`StoreError`].
-    pub fn existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+    /// No such file, or one that is no database of this schema or an earlier one.
+    pub fn existing(path: impl AsRef<Path>) -> Result<Self, Refusal> {
         let path = path.as_ref();
         Ok(Self { connection: schema::open_to_read(path)?, path: path.to_owned(), id: FileId::of(path) })
     }
@@ -101,22 +101,18 @@ impl Store {
         &mut self,
         records: impl IntoIterator<Item = &'r Record>,
         run: Option<RunId>,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<usize, Refusal> {
         let added = self.add(records, run);
         // First: it explains every other error.
         self.check_place()?;
         added
     }
 
-    fn add<'r>(
-        &mut self,
-        records: impl IntoIterator<Item = &'r Record>,
-        run: Option<RunId>,
-    ) -> Result<usize, StoreError> {
+    fn add<'r>(&mut self, records: impl IntoIterator<Item = &'r Record>, run: Option<RunId>) -> Result<usize, Refusal> {
         let path = self.path.clone();
         let failed = |error| match error {
             Failed::Sqlite(source) => error::at(&path, source),
-            Failed::Record(what) => StoreError::Record { path: path.clone(), what },
+            Failed::Record(what) => error::of(&path, what),
         };
         let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begun.map_err(|source| error::at(&path, source))?;
@@ -133,7 +129,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn records(&self) -> Result<Vec<Record>, StoreError> {
+    pub fn records(&self) -> Result<Vec<Record>, Refusal> {
         self.select("ORDER BY r.id", [])
     }
 
@@ -141,7 +137,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn read(&self) -> Result<Contents, StoreError> {
+    pub fn read(&self) -> Result<Contents, Refusal> {
         let mut read = self.select_from("main", "ORDER BY r.id", [])?;
         read.unreadable.extend(self.read_runs("main")?.1);
         Ok(read)
@@ -151,7 +147,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn of_problem(&self, key: &str) -> Result<Vec<Record>, StoreError> {
+    pub fn of_problem(&self, key: &str) -> Result<Vec<Record>, Refusal> {
         self.select("WHERE p.key = ?1 ORDER BY r.id", [key])
     }
 
@@ -159,7 +155,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn of_workload(&self, workload: &Workload, device: &DeviceId) -> Result<Vec<Record>, StoreError> {
+    pub fn of_workload(&self, workload: &Workload, device: &DeviceId) -> Result<Vec<Record>, Refusal> {
         self.select_workload(workload, device, "", [])
     }
 
@@ -170,7 +166,7 @@ impl Store {
         device: &DeviceId,
         subject: &str,
         ptx: &str,
-    ) -> Result<Option<Record>, StoreError> {
+    ) -> Result<Option<Record>, Refusal> {
         let point = [subject, ptx].map(|text| Value::from(text.to_owned()));
         Ok(self.select_workload(workload, device, "AND r.subject = ?11 AND r.ptx = ?12", point)?.pop())
     }
@@ -181,10 +177,9 @@ impl Store {
         device: &DeviceId,
         and: &str,
         more: impl IntoIterator<Item = Value>,
-    ) -> Result<Vec<Record>, StoreError> {
+    ) -> Result<Vec<Record>, Refusal> {
         let Workload { facts, m, n, k, source, seed } = workload;
-        let (source_kind, source) =
-            row::source_words(source).map_err(|what| StoreError::Record { path: self.path.clone(), what })?;
+        let (source_kind, source) = row::source_words(source).map_err(|what| error::of(&self.path, what))?;
         let size = |value: usize| Value::from(i64::try_from(value).unwrap_or(i64::MAX));
         let text = |text: &str| Value::from(text.to_owned());
         let [kind, name, driver] = device_words(device);
@@ -211,7 +206,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn done(&self, workload: &Workload, device: &DeviceId) -> Result<Done, StoreError> {
+    pub fn done(&self, workload: &Workload, device: &DeviceId) -> Result<Done, Refusal> {
         let records = self.of_workload(workload, device)?;
         Ok(records.into_iter().map(|record| (record.subject, record.ptx)).collect())
     }
@@ -222,7 +217,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn hit(&self, key: &str, device: &DeviceId) -> Result<Option<Record>, StoreError> {
+    pub fn hit(&self, key: &str, device: &DeviceId) -> Result<Option<Record>, Refusal> {
         let [kind, name, driver] = device_words(device);
         let sql = "WHERE p.key = ?1 AND d.kind = ?2 AND d.name = ?3 AND d.driver = ?4 ORDER BY r.id";
         Ok(best(self.select(sql, [key, kind, name, driver])?).into_iter().next())
@@ -232,7 +227,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn best_per_problem(&self) -> Result<Vec<Record>, StoreError> {
+    pub fn best_per_problem(&self) -> Result<Vec<Record>, Refusal> {
         Ok(best(self.records()?))
     }
 
@@ -240,7 +235,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn len(&self) -> Result<usize, StoreError> {
+    pub fn len(&self) -> Result<usize, Refusal> {
         let count = self.connection.query_row("SELECT count(*) FROM records", [], |row| row.get::<_, i64>(0));
         Ok(usize::try_from(count.map_err(|source| error::at(&self.path, source))?).unwrap_or(0))
     }
@@ -249,16 +244,16 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn is_empty(&self) -> Result<bool, StoreError> {
+    pub fn is_empty(&self) -> Result<bool, Refusal> {
         Ok(self.len()? == 0)
     }
 
-    fn select(&self, rest: &str, params: impl Params) -> Result<Vec<Record>, StoreError> {
+    fn select(&self, rest: &str, params: impl Params) -> Result<Vec<Record>, Refusal> {
         Ok(self.select_from("main", rest, params)?.records)
     }
 
     /// The records of the database of this name.
-    fn select_from(&self, database: &str, rest: &str, params: impl Params) -> Result<Contents, StoreError> {
+    fn select_from(&self, database: &str, rest: &str, params: impl Params) -> Result<Contents, Refusal> {
         let named = |source| error::at(&self.path, source);
         let later = schema::later(&self.connection, database).map_err(named)?;
         let sql = format!("{} {rest}", row::select(database, &later));
@@ -282,7 +277,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+    pub fn meta(&self, key: &str) -> Result<Option<String>, Refusal> {
         let value = self.connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
         value.optional().map_err(|source| error::at(&self.path, source))
     }

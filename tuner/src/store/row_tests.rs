@@ -126,7 +126,7 @@ fn a_database_that_cannot_be_written_is_read() {
     may(0o755, &place);
     assert_eq!(read.unwrap(), [record(1)]);
     assert_eq!(merged.unwrap().new, 1);
-    assert!(is_root || matches!(written, Err(StoreError::ReadOnly { .. })), "{written:?}");
+    assert!(is_root || written.is_err_and(|error| error.to_string().contains("read-only")));
     assert!(std::fs::read_dir(&place).unwrap().count() == 1 || is_root);
 }
 
@@ -204,7 +204,8 @@ fn a_database_with_a_program_in_it_is_refused() {
         execute(&path, &sql);
         let all = Store::open(folder.path().join("all")).and_then(|mut all| all.merge(&path).map(|_| ()));
         for refused in [Store::open(&path).map(|_| ()), Store::existing(&path).map(|_| ()), all] {
-            assert!(matches!(&refused, Err(StoreError::Program { kind, .. }) if kind == what), "{sql}: {refused:?}");
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(&format!("the {what} `")), "{sql}: {refused}");
         }
     }
 }
@@ -230,15 +231,13 @@ fn a_database_that_is_taken_away_is_noticed_and_what_it_held_is_saved() {
         let id = store.begin(&run()).unwrap();
         store.insert(&[record(1)], Some(id)).unwrap();
         take(&path);
-        let error = store.insert(&[record(2)], Some(id)).unwrap_err();
-        assert!(error.to_string().contains("help:"), "{error}");
-        match error {
-            StoreError::Replaced { saved: Some(saved), .. } => {
-                let records = Store::existing(saved).unwrap().records().unwrap();
-                assert_eq!(records[0], record(1));
-            }
+        let error = store.insert(&[record(2)], Some(id)).unwrap_err().to_string();
+        assert!(error.contains("help:"), "{error}");
+        let saved = error.lines().find_map(|line| line.trim().strip_prefix("what it held is in "));
+        match saved {
+            Some(saved) => assert_eq!(Store::existing(saved).unwrap().records().unwrap()[0], record(1)),
             // Of what was written over nothing may be left.
-            error => assert!(at >= 2, "{error}"),
+            None => assert!(at >= 2, "{error}"),
         }
         assert!(store.conclude(id, "complete", &[]).is_err(), "{at}");
     }
@@ -264,7 +263,8 @@ fn a_file_is_not_merged_into_itself_by_another_name() {
     std::fs::hard_link(&path, folder.path().join("hard")).unwrap();
     std::os::unix::fs::symlink("a.db", folder.path().join("soft")).unwrap();
     for name in ["a.db", "hard", "soft"] {
-        assert!(matches!(store.merge(folder.path().join(name)), Err(StoreError::Itself { .. })), "{name}");
+        let error = store.merge(folder.path().join(name)).unwrap_err();
+        assert!(error.to_string().contains("into itself"), "{name}: {error}");
     }
 }
 

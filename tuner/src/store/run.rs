@@ -1,11 +1,12 @@
 //! The commands that measured: what was asked, how it ended, and which points never became kernels.
 
+use bsr_codegen::Refusal;
 use jiff::Timestamp;
 use rusqlite::params;
 use serde::Serialize;
 
 use super::guard::Room;
-use super::{Store, StoreError, Unreadable, error, row};
+use super::{Store, Unreadable, error, row};
 
 /// What a command asks for, as it begins.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -80,10 +81,10 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn begin(&mut self, run: &Run) -> Result<RunId, StoreError> {
+    pub fn begin(&mut self, run: &Run) -> Result<RunId, Refusal> {
         let named = |source| error::at(&self.path, source);
         let content = (run, std::process::id());
-        let digest = row::digest(&content).map_err(|what| StoreError::Record { path: self.path.clone(), what })?;
+        let digest = row::digest(&content).map_err(|what| error::of(&self.path, what))?;
         self.connection
             .execute(
                 "INSERT INTO runs (digest, started, version, command, space, space_digest, asked) VALUES (?1, ?2, ?3, ?4, \
@@ -106,7 +107,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn end(&mut self, run: RunId, how: &str, rejections: &[Rejection]) -> Result<(), StoreError> {
+    pub fn end(&mut self, run: RunId, how: &str, rejections: &[Rejection]) -> Result<(), Refusal> {
         let path = self.path.clone();
         let named = |source| error::at(&path, source);
         let transaction = self.connection.transaction().map_err(named)?;
@@ -127,7 +128,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
+    pub fn runs(&self) -> Result<Vec<RunRow>, Refusal> {
         let (rows, _) = self.read_runs("main")?;
         let named = |source| error::at(&self.path, source);
         let sql = "SELECT problem, reason, points FROM rejections WHERE run = ?1 ORDER BY points DESC, reason, problem";
@@ -149,7 +150,7 @@ impl Store {
     }
 
     /// The runs of the database of this name, without their rejections, and those that cannot be read.
-    pub(super) fn read_runs(&self, database: &str) -> Result<ReadRuns, StoreError> {
+    pub(super) fn read_runs(&self, database: &str) -> Result<ReadRuns, Refusal> {
         let named = |source| error::at(&self.path, source);
         let stamp = |column: usize, text: String| {
             text.parse::<Timestamp>().map_err(|error| {

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bsr_codegen::Refusal;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, TransactionBehavior};
 
-use super::error::{PATIENCE_S, StoreError, at};
+use super::error::{self, PATIENCE_S, at};
 
 /// What the file says of whose it is: `bsrt`.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"bsrt");
@@ -14,13 +15,13 @@ pub(super) const SCHEMA: i32 = 1;
 
 /// Opens a database to write it, and makes one where there is none. A file that is something else is refused before anything
 /// is written.
-pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_to_write(path: &Path) -> Result<Connection, Refusal> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
     let named = |source| at(path, source);
     // What begins with `file:` would be a URI.
     let plain = Path::new(".").join(path);
     let mut connection = connect(&plain, flags).map_err(named)?;
-    if identify(&connection, path)? == Kind::Empty {
+    if Marks::of(&connection).map_err(named)?.are_none(path)? {
         make(&mut connection, path)?;
     }
     check(&connection, path)?;
@@ -34,30 +35,33 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
 /// Opens a database that there is, to read it: as one who may write, where that is so, since whoever may not leaves the files
 /// behind that SQLite makes for readers. One on a medium that cannot be written, where SQLite cannot keep the files
 /// that it shares with writers, is read as it lies there: nobody can write it.
-pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_to_read(path: &Path) -> Result<Connection, Refusal> {
     if !path.exists() {
-        return Err(StoreError::Missing { path: path.to_owned() });
+        return Err(error::of(path, "no such file").help("`bsr sweep --db FILE` makes one"));
     }
-    let plain =
-        connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(|source| at(path, source)).and_then(|connection| {
-            let kind = identify(&connection, path)?;
-            Ok((connection, kind))
-        });
-    let (connection, kind) = match plain {
-        Err(StoreError::ReadOnly { .. } | StoreError::Sqlite { .. }) if !has_log(path) => {
+    let named = |source| at(path, source);
+    let open =
+        |path: &Path, flags| connect(path, flags).and_then(|connection| Ok((Marks::of(&connection)?, connection)));
+    let (marks, connection) = match open(path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        Err(error) if !has_log(path) && !says_of_the_file(&error) => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            let connection = connect(Path::new(&uri(path, "immutable=1")), flags).map_err(|source| at(path, source))?;
-            let kind = identify(&connection, path)?;
-            (connection, kind)
+            open(Path::new(&uri(path, "immutable=1")), flags)
         }
-        opened => opened?,
-    };
-    if kind == Kind::Empty {
-        return Err(StoreError::Foreign { path: path.to_owned(), found: 0, tables: 0, ours: APPLICATION_ID });
+        opened => opened,
+    }
+    .map_err(named)?;
+    if marks.are_none(path)? {
+        return Err(marks.foreign(path));
     }
     check(&connection, path)?;
-    connection.pragma_update(None, "query_only", true).map_err(|source| at(path, source))?;
+    connection.pragma_update(None, "query_only", true).map_err(named)?;
     Ok(connection)
+}
+
+/// Whether an error is of the file itself or of its other users, and not of the medium that it is on.
+fn says_of_the_file(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(NotADatabase | DatabaseCorrupt | DatabaseBusy | DatabaseLocked))
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
@@ -86,17 +90,19 @@ fn has_log(path: &Path) -> bool {
     std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
-fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+fn check(connection: &Connection, path: &Path) -> Result<(), Refusal> {
     // What SQLite would run and not read: none of it is ours, and a view may be endless.
     let sql = "SELECT type, name FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%' LIMIT 1";
     let foreign = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).optional();
     if let Some((kind, name)) = foreign.map_err(|source| at(path, source))? {
-        return Err(StoreError::Program { path: path.to_owned(), kind, name });
+        let (kind, name): (String, String) = (kind, name);
+        let fact = format_args!("the {kind} `{name}` is in it, and databases of bsr hold tables alone");
+        return Err(error::left_alone(path, fact, "name another file, or drop it there"));
     }
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(|source| at(path, source))? {
         found if found == "ok" => Ok(()),
-        what => Err(StoreError::Corrupt { path: path.to_owned(), what }),
+        what => Err(error::corrupt(path, what)),
     }
 }
 
@@ -135,41 +141,51 @@ fn complete(connection: &Connection) -> rusqlite::Result<()> {
     )
 }
 
-/// Whose file it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Nobody's: no tables.
-    Empty,
-    /// Ours, of this schema.
-    Ours,
+/// What a file says of whose it is.
+#[derive(Clone, Copy)]
+struct Marks {
+    application: i32,
+    schema: i32,
+    tables: i64,
 }
 
-fn identify(connection: &Connection, path: &Path) -> Result<Kind, StoreError> {
-    // One statement reads all three from one state of the file: another process may be making the tables.
-    let sql = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
-               FROM pragma_application_id, pragma_user_version";
-    let read = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get::<_, i32>(1)?, row.get::<_, i64>(2)?)));
-    let (found, schema, tables): (i32, i32, i64) = read.map_err(|source| at(path, source))?;
-    match found {
-        0 if schema == 0 && tables == 0 => Ok(Kind::Empty),
-        APPLICATION_ID if schema > SCHEMA => {
-            Err(StoreError::Newer { path: path.to_owned(), found: schema, known: SCHEMA })
+impl Marks {
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        // One statement reads all three from one state of the file: another process may be making the tables.
+        let sql = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
+                   FROM pragma_application_id, pragma_user_version";
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(Self { application: row.get(0)?, schema: row.get(1)?, tables: row.get(2)? });
+        connection.query_row(sql, [], read)
+    }
+
+    /// Whether the file is nobody's yet; otherwise it is ours, of this schema.
+    fn are_none(self, path: &Path) -> Result<bool, Refusal> {
+        let Self { application, schema, tables } = self;
+        match application {
+            0 if schema == 0 && tables == 0 => Ok(true),
+            APPLICATION_ID if schema == SCHEMA => Ok(false),
+            APPLICATION_ID if schema > SCHEMA => {
+                let fact =
+                    format_args!("written by a newer version: schema {schema}, this version reads up to {SCHEMA}");
+                Err(error::left_alone(path, fact, "update bsr, or name another file"))
+            }
+            _ => Err(self.foreign(path)),
         }
-        APPLICATION_ID if schema == SCHEMA => Ok(Kind::Ours),
-        _ => Err(StoreError::Foreign {
-            path: path.to_owned(),
-            found,
-            tables: usize::try_from(tables).unwrap_or(0),
-            ours: APPLICATION_ID,
-        }),
+    }
+
+    fn foreign(self, path: &Path) -> Refusal {
+        let Self { application, tables, .. } = self;
+        let marks = format!("application_id {application:#010x}, {tables} tables; ours is {APPLICATION_ID:#010x}");
+        error::left_alone(path, format_args!("a database of another application ({marks})"), "name another file")
     }
 }
 
 /// Makes the tables, unless another process has done so in the meantime.
-fn make(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+fn make(connection: &mut Connection, path: &Path) -> Result<(), Refusal> {
     let named = |source| at(path, source);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(named)?;
-    if identify(&transaction, path)? == Kind::Empty {
+    if Marks::of(&transaction).map_err(named)?.are_none(path)? {
         transaction.execute_batch(include_str!("schema.sql")).map_err(named)?;
         let mut meta = transaction.prepare("INSERT INTO meta (key, value) VALUES (?1, ?2)").map_err(named)?;
         let made = jiff::Timestamp::now().to_string();
@@ -185,7 +201,7 @@ fn make(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
 
 /// Changes to a write-ahead log, so that readers and a writer do not wait for each other. SQLite does not wait for this
 /// change itself: several processes may ask for it at once.
-fn write_ahead(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+fn write_ahead(connection: &Connection, path: &Path) -> Result<(), Refusal> {
     let start = Instant::now();
     loop {
         match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {

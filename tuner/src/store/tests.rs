@@ -119,12 +119,12 @@ fn runs_keep_their_histogram() {
 }
 
 /// Asserts that opening fails, and that the file is as it was.
-fn refused(path: &Path) -> StoreError {
+fn refused(path: &Path) -> String {
     let before = std::fs::read(path).unwrap();
     let error = Store::open(path).unwrap_err();
     assert_eq!(std::fs::read(path).unwrap(), before, "{error}");
     assert!(error.to_string().contains("help:"), "{error}");
-    error
+    error.to_string()
 }
 
 #[test]
@@ -132,15 +132,15 @@ fn files_that_are_not_ours_are_refused_and_left_alone() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("text"), "bm = 64\n".repeat(400)).unwrap();
-    assert!(matches!(refused(&path("text")), StoreError::NotADatabase { .. }));
+    assert!(refused(&path("text")).contains("not an SQLite database"));
 
     Connection::open(path("other")).unwrap().execute_batch("CREATE TABLE songs (name TEXT)").unwrap();
-    assert!(matches!(refused(&path("other")), StoreError::Foreign { tables: 1, .. }));
+    assert!(refused(&path("other")).contains("(application_id 0x00000000, 1 tables; ours is 0x62737274)"));
     let id = "PRAGMA application_id = 17";
     Connection::open(path("numbered")).unwrap().execute_batch(id).unwrap();
-    assert!(matches!(refused(&path("numbered")), StoreError::Foreign { found: 17, .. }));
+    assert!(refused(&path("numbered")).contains("(application_id 0x00000011, 0 tables;"));
 
-    assert!(matches!(Store::existing(path("none")).unwrap_err(), StoreError::Missing { .. }));
+    assert!(Store::existing(path("none")).unwrap_err().to_string().contains("no such file"));
     assert!(!path("none").exists());
 }
 
@@ -153,10 +153,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
         .connection
         .execute_batch("PRAGMA journal_mode = DELETE; PRAGMA user_version = 2")
         .unwrap();
-    match refused(&path) {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (2, 1)),
-        other => panic!("{other}"),
-    }
+    assert!(refused(&path).contains("schema 2, this version reads up to 1"));
 }
 
 #[test]
@@ -172,9 +169,9 @@ fn a_damaged_file_is_refused_and_left_alone() {
     let half = damaged.len() / 2;
     damaged[half..half + 20_000].fill(0xA5);
     std::fs::write(&path, &damaged).unwrap();
-    assert!(matches!(refused(&path), StoreError::Corrupt { .. }));
+    assert!(refused(&path).contains("the database is damaged: "));
     std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    assert!(matches!(refused(&path), StoreError::Corrupt { .. }));
+    assert!(refused(&path).contains("the database is damaged: "));
 }
 
 #[test]
@@ -218,8 +215,8 @@ fn merging_is_idempotent_and_takes_everything() {
     assert_eq!(all.merge(path("1")).unwrap(), Merged { read: 2, new: 0, left: vec![] });
     assert_eq!(all.records().unwrap(), [record(1), record(2), elsewhere]);
     assert_eq!(all.runs().unwrap(), one.runs().unwrap());
-    assert!(matches!(all.merge(path("all")).unwrap_err(), StoreError::Itself { .. }));
-    assert!(matches!(all.merge(path("none")).unwrap_err(), StoreError::Missing { .. }));
+    assert!(all.merge(path("all")).unwrap_err().to_string().contains("into itself"));
+    assert!(all.merge(path("none")).unwrap_err().to_string().contains("no such file"));
 }
 
 #[test]

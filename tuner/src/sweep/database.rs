@@ -2,19 +2,21 @@
 
 use std::sync::Mutex;
 
+use bsr_codegen::Refusal;
+
 use super::lock;
 use crate::Record;
 use crate::backend::Opened;
-use crate::store::{Claimed, Owner, RunId, Store, StoreError};
+use crate::store::{Claimed, Owner, RunId, Store};
 
 /// The database, as the threads of a sweep use it.
 pub(super) trait Database: Sync {
     /// Keeps records, all or none.
-    fn keep(&self, records: &[Record]) -> Result<(), StoreError>;
+    fn keep(&self, records: &[Record]) -> Result<(), Refusal>;
 
     /// Asks for a subject and its PTX, so that no other sweep measures it now. A record counts as known if it is none of
     /// `disregarded`.
-    fn claim(&self, opened: &Opened, point: (&str, &str), disregarded: Option<&Record>) -> Result<Claimed, StoreError>;
+    fn claim(&self, opened: &Opened, point: (&str, &str), disregarded: Option<&Record>) -> Result<Claimed, Refusal>;
 }
 
 /// The database that the threads of a sweep share.
@@ -25,11 +27,11 @@ pub(super) struct Shared<'s, 'd> {
 }
 
 impl Database for Shared<'_, '_> {
-    fn keep(&self, records: &[Record]) -> Result<(), StoreError> {
+    fn keep(&self, records: &[Record]) -> Result<(), Refusal> {
         lock(self.store).insert(records, self.run).map(|_| ())
     }
 
-    fn claim(&self, opened: &Opened, point: (&str, &str), disregarded: Option<&Record>) -> Result<Claimed, StoreError> {
+    fn claim(&self, opened: &Opened, point: (&str, &str), disregarded: Option<&Record>) -> Result<Claimed, Refusal> {
         let place = (&opened.problem.workload, &opened.device);
         lock(self.store).claim(place, point, &self.owner, disregarded)
     }

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use bsr_codegen::KernelSpec;
+use bsr_codegen::{KernelSpec, Refusal};
 
 pub use compile::{Compiler, Fingerprints, PlainCompiler};
 pub use options::{Options, Shard};
@@ -40,7 +40,7 @@ pub use order::{InOrder, Measured, Order, Searched};
 pub use outcome::{Ended, Outcome};
 
 use crate::backend::{Backend, Opened, Trouble};
-use crate::store::{Owner, RunId, Store, StoreError};
+use crate::store::{Owner, RunId, Store};
 use crate::{DeviceId, Record, TuningProblem, Workload};
 use database::Shared;
 use queue::Queue;
@@ -122,7 +122,7 @@ pub enum SweepError {
     Backend(Trouble),
     /// The database.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] Refusal),
     /// Times of different devices are not compared.
     #[error(
         "the devices differ: {} ({}) and {} ({})\n  help: one sweep each, with --devices", .0.name, .0.driver, .1.name, .1.driver

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bsr_codegen::KernelSpec;
+use bsr_codegen::{KernelSpec, Refusal};
 use jiff::Timestamp;
 
 use super::best::Best;
@@ -13,7 +13,7 @@ use super::database::Database;
 use super::outcome::median;
 use super::{Ended, Event, Fingerprints, Measured, Order, Outcome, Sweep, SweepError, SweepPoint, lock};
 use crate::backend::{Candidate, Opened, Trouble};
-use crate::store::{Claimed, StoreError, latest};
+use crate::store::{Claimed, latest};
 use crate::{Record, Timing, Verdict};
 
 /// How often somebody who waits looks at the clock and the stop flag.
@@ -353,7 +353,7 @@ impl<'f> Queue<'f> {
     ///
     /// # Errors
     /// The database cannot be used.
-    pub(super) fn known_baseline(&self, name: &str) -> Result<Option<Verdict>, StoreError> {
+    pub(super) fn known_baseline(&self, name: &str) -> Result<Option<Verdict>, Refusal> {
         let before = self.known.get(&(name.to_owned(), String::new()));
         let again = |record: &&Record| !self.sweep.options.tries_again(record);
         let record = match before.filter(again) {
