@@ -111,9 +111,9 @@ pub fn simulate(
     memory: &mut GlobalMemory,
     options: &Options,
 ) -> Result<Report, LaunchError> {
-    let p = module.kernel(entry).ok_or_else(|| LaunchError::NoEntry {
-        name: entry.to_owned(),
-        known: module.entries().map(str::to_owned).collect(),
+    let p = module.kernel(entry).ok_or_else(|| {
+        let known: Vec<&str> = module.entries().collect();
+        LaunchError(format!("the module has no kernel `{entry}`; it has {}", known.join(", ")))
     })?;
     launch.check(p, memory)?;
     let clusters = (product(launch.grid) / product(launch.cluster)) as u32;

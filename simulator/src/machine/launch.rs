@@ -92,59 +92,10 @@ impl Default for Options {
     }
 }
 
-/// A launch that cannot be made.
+/// Why a launch cannot be made: what the driver would refuse.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LaunchError {
-    /// No kernel of that name.
-    #[error("the module has no kernel `{name}`; it has {}", known.join(", "))]
-    NoEntry {
-        /// The name asked for.
-        name: String,
-        /// The kernels there are.
-        known: Vec<String>,
-    },
-    /// The parameters do not match the kernel's.
-    #[error("the kernel takes {wanted} parameters and {given} are given")]
-    ParameterCount {
-        /// Parameters of the kernel.
-        wanted: usize,
-        /// Parameters given.
-        given: usize,
-    },
-    /// One parameter does not match.
-    #[error("parameter {index} `{name}` is {wanted} bytes and the value given has {given}")]
-    ParameterSize {
-        /// Position from 0.
-        index: usize,
-        /// Its name.
-        name: String,
-        /// Bytes declared.
-        wanted: u32,
-        /// Bytes given.
-        given: u32,
-    },
-    /// A tensor map that the driver would refuse.
-    #[error("parameter {index} `{name}`: {reason}")]
-    TensorMap {
-        /// Position from 0.
-        index: usize,
-        /// Its name.
-        name: String,
-        /// Why.
-        reason: String,
-    },
-    /// A tensor map in global memory that the driver would refuse.
-    #[error("the tensor map at {address:#x}: {reason}")]
-    GlobalMap {
-        /// Its address.
-        address: u64,
-        /// Why.
-        reason: String,
-    },
-    /// Grid, block or cluster out of bounds or not matching the kernel's directives.
-    #[error("{0}")]
-    Shape(String),
-}
+#[error("{0}")]
+pub struct LaunchError(pub(crate) String);
 
 /// The message, as a `main` that returns the error prints it.
 impl fmt::Debug for LaunchError {
@@ -158,25 +109,28 @@ const REGISTER_FILE: u32 = 65_536;
 
 impl Launch {
     pub(crate) fn check(&self, p: &Program, memory: &GlobalMemory) -> Result<(), LaunchError> {
-        let shape = |text: String| Err(LaunchError::Shape(text));
+        let refused = |text: String| Err(LaunchError(text));
         let threads = product(self.block);
         if threads == 0 || threads > 1024 {
-            return shape(format!("a block has 1 to 1024 threads; {:?} is {threads}", self.block));
+            return refused(format!("a block has 1 to 1024 threads; {:?} is {threads}", self.block));
         }
         for i in 0..3 {
             if self.cluster[i] == 0 || !self.grid[i].is_multiple_of(self.cluster[i]) {
-                return shape(format!("the grid {:?} is not a multiple of the cluster {:?}", self.grid, self.cluster));
+                return refused(format!(
+                    "the grid {:?} is not a multiple of the cluster {:?}",
+                    self.grid, self.cluster
+                ));
             }
         }
         if product(self.cluster) > 8 {
-            return shape(format!(
+            return refused(format!(
                 "a portable cluster has at most 8 blocks; {:?} is {}",
                 self.cluster,
                 product(self.cluster)
             ));
         }
         if product(self.cluster) > 1 && p.target < Target::Sm90 {
-            return shape(format!(
+            return refused(format!(
                 "clusters of {:?} in a kernel for {}; the first target that has them is {}",
                 self.cluster,
                 p.target.name(),
@@ -184,12 +138,12 @@ impl Launch {
             ));
         }
         if product(self.grid) > 1 << 31 {
-            return shape(format!("the grid {:?} is too large", self.grid));
+            return refused(format!("the grid {:?} is too large", self.grid));
         }
         if let Some(r) = p.limits.req_ntid
             && r != self.block
         {
-            return shape(format!(
+            return refused(format!(
                 "the kernel requires a block of {r:?} threads (.reqntid) and {:?} is launched",
                 self.block
             ));
@@ -197,12 +151,12 @@ impl Launch {
         if let Some(m) = p.limits.max_ntid
             && threads > u64::from(m)
         {
-            return shape(format!("the kernel allows {m} threads a block (.maxntid) and {threads} are launched"));
+            return refused(format!("the kernel allows {m} threads a block (.maxntid) and {threads} are launched"));
         }
         if let Some(c) = p.limits.cluster
             && c != self.cluster
         {
-            return shape(format!(
+            return refused(format!(
                 "the kernel requires clusters of {c:?} (.reqnctapercluster) and {:?} is launched",
                 self.cluster
             ));
@@ -210,7 +164,7 @@ impl Launch {
         let shared = u64::from(p.static_shared) + u64::from(self.shared_bytes);
         let most = p.target.shared_bytes();
         if shared > u64::from(most) {
-            return shape(format!(
+            return refused(format!(
                 "{} static + {} dynamic = {shared} bytes of shared memory; a block of {} has {most}",
                 p.static_shared,
                 self.shared_bytes,
@@ -218,18 +172,16 @@ impl Launch {
             ));
         }
         if self.params.len() != p.params.len() {
-            return Err(LaunchError::ParameterCount { wanted: p.params.len(), given: self.params.len() });
+            let [wanted, given] = [p.params.len(), self.params.len()];
+            return refused(format!("the kernel takes {wanted} parameters and {given} are given"));
         }
         for (index, (decl, param)) in p.params.iter().zip(&self.params).enumerate() {
+            let name = &decl.name;
             if decl.bytes != param.bytes() {
-                return Err(LaunchError::ParameterSize {
-                    index,
-                    name: decl.name.clone(),
-                    wanted: decl.bytes,
-                    given: param.bytes(),
-                });
+                let sizes = format!("{} bytes and the value given has {}", decl.bytes, param.bytes());
+                return refused(format!("parameter {index} `{name}` is {sizes}"));
             }
-            let refuse = |reason: String| Err(LaunchError::TensorMap { index, name: decl.name.clone(), reason });
+            let refuse = |reason: String| refused(format!("parameter {index} `{name}`: {reason}"));
             match param {
                 Param::TensorMap(map) => {
                     if decl.align < 64 {
@@ -247,7 +199,7 @@ impl Launch {
             }
         }
         match memory.bad_maps().next() {
-            Some((address, reason)) => Err(LaunchError::GlobalMap { address, reason }),
+            Some((address, reason)) => refused(format!("the tensor map at {address:#x}: {reason}")),
             None => Ok(()),
         }
     }
