@@ -35,6 +35,8 @@ pub mod shard;
 #[cfg(feature = "simulator")]
 pub mod simulated;
 pub mod timeline;
+#[doc(hidden)]
+pub mod typed;
 #[cfg(feature = "files")]
 pub mod write;
 

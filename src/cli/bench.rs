@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if args.work.ptx.path().is_some() {
         let [emitted] = &planned[..] else {
             let fact = format!("--ptx is the text of one kernel, and there are {} SPECs", planned.len());
-            return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: the SPEC of its first line alone")));
+            return Err(Failure::bad_input(format!("{fact}\n  help: the SPEC of its first line alone")));
         };
         planned.push(args.work.ptx.read(emitted.clone())?);
     }
@@ -234,7 +234,7 @@ fn write(report: &Report<'_>, json: Option<&Path>, out: &mut dyn Write) -> Resul
     let Some(path) = json else { return Ok(()) };
     let mut lines = String::new();
     for record in report.records() {
-        lines.push_str(&record.to_json().map_err(|error| Failure::new(Exit::Wrong, error))?);
+        lines.push_str(&record.to_json().map_err(Failure::wrong)?);
         lines.push('\n');
     }
     output::write_text(path, &lines)?;

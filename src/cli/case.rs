@@ -6,9 +6,9 @@ use bsr::arguments::ByKind;
 use bsr::bench::{Candidate, Work};
 use bsr::gpu::{Device, DeviceDense, DeviceVector, GpuError, Stream, StreamRef};
 use bsr::{KernelError, KernelSpec, Launcher, Op};
+use bsr_runtime::typed::{Number, Typed, with_types};
 
-use super::dtypes::{Number, Typed, with_types};
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::operands::{Left, Operands};
 use super::problem::Sizes;
 use super::sampled;
@@ -50,8 +50,7 @@ impl Case {
     pub(super) fn new(planned: Planned, operands: &mut Operands) -> Result<Self, Failure> {
         let spec = *planned.spec();
         if spec.batch.is_on() {
-            return Err(Failure::new(
-                Exit::BadInput,
+            return Err(Failure::bad_input(
                 "a kernel with batch = on is not launched on a GPU by this command: a program makes its list of products\n  \
                  help: `bsr run --device sim` and `bsr check` multiply a list on the simulator, of --batch products; batch = off otherwise",
             ));
@@ -100,6 +99,7 @@ struct Build<'b> {
 
 impl Typed for Build<'_> {
     type Output = Case;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Case, Failure> {
         let Self { planned, operands } = self;

@@ -13,6 +13,7 @@ use super::line;
 use super::output::{self, Outputs, Replace};
 use super::problem::fill_in_words;
 use super::progress::Progress;
+use super::table::percent;
 use super::weights::{WeightsArgs, block};
 
 /// Cut a matrix into blocks, prune and reorder it, and write it for scipy or PyTorch.
@@ -80,7 +81,7 @@ fn blocks(
     progress: &Progress,
     out: &mut dyn Write,
 ) -> Result<(Sparse, Structure), Failure> {
-    let (keep, bsr_error) = (args.weights.keep(), |error| Failure::new(Exit::BadInput, error));
+    let (keep, bsr_error) = (args.weights.keep(), Failure::bad_input);
     let mut sparse = sparse;
     if args.reorder {
         progress.step("looking for an order of rows");
@@ -133,7 +134,7 @@ fn finish<T: Element>(
 ) -> Result<Exit, Failure> {
     let (matrix, fill_in): (Bsr<T>, _) = sparse
         .to_bsr_within(structure)
-        .map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", args.weights.file.display())))?;
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.weights.file.display())))?;
     let size = u64::from(T::DTYPE.bytes());
     let values = matrix.values().len() as u64 * size;
     let indices = 4 * (matrix.row_ptr().len() + matrix.col_idx().len()) as u64;
@@ -187,7 +188,7 @@ fn existing(error: write::WriteError, force: bool) -> Failure {
         write::WriteProblem::Exists if !force => {
             let fact =
                 format!("{}: the file is there, and is kept\n  help: --force, or another name", error.file().display());
-            Failure::new(Exit::BadInput, fact)
+            Failure::bad_input(fact)
         }
         _ => error.into(),
     }
@@ -199,10 +200,6 @@ fn underflow_remedy(dtype: Dtype) -> &'static str {
         Dtype::F16 => "--dtype bf16 or f32, or scale the matrix",
         _ => "scale the matrix",
     }
-}
-
-fn percent(fraction: f64) -> String {
-    format!("{:.1} %", 100.0 * fraction)
 }
 
 fn dtype(text: &str) -> Result<Dtype, String> {

@@ -76,8 +76,7 @@ impl DeviceChoice {
             (Self::Auto, None) => Device::open(0)?,
             (Self::Gpu(ordinal), _) => Device::open(ordinal)?,
             (Self::Simulator, _) => {
-                return Err(Failure::new(
-                    Exit::BadInput,
+                return Err(Failure::bad_input(
                     "the simulator measures nothing: its time is not the kernel's\n  help: --device gpu; or `bsr run \
                      --device sim` for the numbers alone",
                 ));

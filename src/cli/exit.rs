@@ -52,6 +52,16 @@ impl Failure {
         Self { exit, report: format!("error: {message}") }
     }
 
+    /// What the command line or a file that it names makes impossible.
+    pub(super) fn bad_input(message: impl Display) -> Self {
+        Self::new(Exit::BadInput, message)
+    }
+
+    /// A wrong result, or what failed although it was asked for rightly.
+    pub(super) fn wrong(message: impl Display) -> Self {
+        Self::new(Exit::Wrong, message)
+    }
+
     /// A failure whose report has its final form.
     pub(super) fn reported(exit: Exit, report: impl Into<String>) -> Self {
         Self { exit, report: report.into() }
@@ -126,7 +136,7 @@ impl From<KernelError> for Failure {
     fn from(error: KernelError) -> Self {
         match error {
             KernelError::Gpu(error) => error.into(),
-            error => Self::new(Exit::BadInput, error),
+            error => Self::bad_input(error),
         }
     }
 }
@@ -135,7 +145,7 @@ impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         match error.problem() {
             WriteProblem::Io(why) => super::cannot_write(error.file(), why),
-            _ => Self::new(Exit::BadInput, error),
+            _ => Self::bad_input(error),
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if let Some(path) = &args.db {
         tuner = tuner.with(Table::best_of(&database::read(path)?.1));
     }
-    let choice = tuner.pick(&problem, None).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    let choice = tuner.pick(&problem, None).map_err(Failure::bad_input)?;
     writeln!(out, "gpu       {}", tuner.gpu().name)?;
     writeln!(out, "{choice}")?;
     Ok(Exit::Done)
@@ -61,9 +61,6 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 
 /// The GPU that is named, that is here, or that the shipped table is of.
 fn gpu(args: &Args) -> Gpu {
-    let of_sheet =
-        |sheet: &Sheet| Gpu { name: sheet.name.to_owned(), driver: String::new(), capability: sheet.capability };
-    let h200 = || Gpu { name: "NVIDIA H200".to_owned(), driver: String::new(), capability: (9, 0) };
-    let here = || DeviceChoice::Gpu(0).gpu("sm_70").map_or_else(|_| h200(), |device| Gpu::from(device.info()));
-    args.gpu.map_or_else(here, of_sheet)
+    let here = || DeviceChoice::Gpu(0).gpu("sm_70").map_or_else(|_| Gpu::default(), |device| device.info().into());
+    args.gpu.map_or_else(here, Gpu::from)
 }

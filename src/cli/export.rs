@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         if table.tuned().is_empty() {
             say("warning: no kernel of the records was timed on a GPU: the table is empty");
         }
-        let lines = table.to_lines().map_err(|error| Failure::new(Exit::Wrong, error))?;
+        let lines = table.to_lines().map_err(Failure::wrong)?;
         write(path, lines.as_bytes(), &format!("{} problems", table.tuned().len()), out)?;
         database::left_out(&records, out)?;
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bsr::read;
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 
 /// The name of standard input.
 const STDIN: &str = "-";
@@ -28,5 +28,5 @@ pub(super) fn at_most(path: &Path, most: u64) -> Result<String, Failure> {
         true => read::text_of(stdin().lock(), most),
         false => read::text(path, most),
     };
-    text.map_err(|error| Failure::new(Exit::BadInput, format!("cannot read {}: {error}", path.display())))
+    text.map_err(|error| Failure::bad_input(format!("cannot read {}: {error}", path.display())))
 }

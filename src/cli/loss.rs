@@ -4,11 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use bsr_tuner::pick::{Chosen, Sorted, Table, efficiency_losses};
-use comfy_table::{CellAlignment, Table as Rows, presets};
 
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
-use super::width::fitted;
+use super::table::{fitted, markdown};
 use super::{database, input, line};
 
 /// Hold a tuner's choices against the best kernels of a database: how much slower they are.
@@ -57,12 +56,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Some(path) => {
             let name = path.display();
             let text = input::text(path)?;
-            Table::from_lines(&text).map_err(|error| Failure::new(Exit::BadInput, format!("{name}: {error}")))?
+            Table::from_lines(&text).map_err(|error| Failure::bad_input(format!("{name}: {error}")))?
         }
     };
-    let losses = efficiency_losses(&records, &table, (9, 0)).map_err(|error| Failure::new(Exit::BadInput, error))?;
-    let mut rows = Rows::new();
-    rows.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
+    let losses = efficiency_losses(&records, &table, (9, 0)).map_err(Failure::bad_input)?;
+    let mut rows = markdown(HEADER, &["problem", "best"]);
     let percent =
         |chosen: &Chosen| chosen.loss.map_or("not measured".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
     for problem in &losses {
@@ -77,9 +75,6 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
             format!("{}, then {}", correlation(problem.sorted.now), correlation(problem.sorted.then)),
             problem.best.clone(),
         ]);
-    }
-    for column in rows.column_iter_mut().skip(1).take(7) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     if !losses.is_empty() {
         writeln!(out, "{}\n", fitted(rows))?;
@@ -104,7 +99,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if let Some(path) = &args.json {
         let lines: Result<String, serde_json::Error> =
             losses.iter().map(|problem| Ok(serde_json::to_string(problem)? + "\n")).collect();
-        let lines = lines.map_err(|error| Failure::new(Exit::Wrong, error))?;
+        let lines = lines.map_err(Failure::wrong)?;
         output::write_text(path, &lines)?;
     }
     Ok(Exit::Done)

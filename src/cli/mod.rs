@@ -29,7 +29,6 @@ mod database;
 mod dense;
 mod device;
 mod doctor;
-mod dtypes;
 mod emit;
 mod escape;
 mod exit;
@@ -60,13 +59,13 @@ mod simulate;
 mod space;
 mod spec;
 mod sweep;
+mod table;
 mod toolkit;
 mod trace;
 mod trials;
 mod unquoted;
 mod verdict;
 mod weights;
-mod width;
 mod work_args;
 
 use std::borrow::Cow;
@@ -113,7 +112,7 @@ fn keys_and_examples() -> String {
 
 /// A sentence whose further lines begin in column `indent`, in the width of the help.
 fn hanging(sentence: &str, indent: usize) -> String {
-    let width = width::columns().map_or(HELP_WIDTH, |columns| HELP_WIDTH.min(columns.into()));
+    let width = table::columns().map_or(HELP_WIDTH, |columns| HELP_WIDTH.min(columns.into()));
     let (mut text, mut column) = (String::new(), indent);
     for word in sentence.split(' ') {
         let wide = word.chars().count();
@@ -225,10 +224,9 @@ fn threads() -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let most = MOST_THREADS.max(cores);
     let wrong = |fact: String| {
-        Failure::new(
-            Exit::BadInput,
-            format!("RAYON_NUM_THREADS = {asked}: {fact}\n  help: unset it, or at most {cores}, the cores"),
-        )
+        Failure::bad_input(format!(
+            "RAYON_NUM_THREADS = {asked}: {fact}\n  help: unset it, or at most {cores}, the cores"
+        ))
     };
     if count > most {
         return Err(wrong(format!("more than {most} threads are not started")));
@@ -247,12 +245,9 @@ fn refused(error: &clap::Error) -> ExitCode {
         && let Some(line) = unquoted::quoted(&args)
     {
         let help = format!("put the spec in quotes: {line}");
-        return Failure::new(
-            Exit::BadInput,
-            format!("a spec is one argument, and the shell made several of it\n  help: {help}"),
-        )
-        .report()
-        .into();
+        return Failure::bad_input(format!("a spec is one argument, and the shell made several of it\n  help: {help}"))
+            .report()
+            .into();
     }
     let text = error.render().to_string();
     match escape::escaped(&text) {
@@ -274,7 +269,7 @@ fn say(text: impl std::fmt::Display) {
 
 /// Names what could not be written.
 fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::BadInput, format!("cannot write {}: {error}", path.display()))
+    Failure::bad_input(format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

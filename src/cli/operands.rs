@@ -11,9 +11,9 @@ use bsr::{
     Dense, Dtype, Element, Epilogue, Inputs, KernelSpec, Layout, Op, Permutation, Scale, Scales, Structure, Switch,
     reference,
 };
+use bsr_runtime::typed::Number;
 
-use super::dtypes::Number;
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::sampled;
@@ -191,5 +191,5 @@ pub(super) fn scales<A: Element, B: Element>(
     seed: u64,
 ) -> Result<Scales, Failure> {
     let drawn = Scales::random(kind, a, n, seed);
-    drawn.times(1.0 / A::SPREAD, 1.0 / B::SPREAD).map_err(|error| Failure::new(Exit::Wrong, error))
+    drawn.times(1.0 / A::SPREAD, 1.0 / B::SPREAD).map_err(Failure::wrong)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bsr::write::FileId;
 
 use super::escape::Escaped;
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 
 /// Where an output goes that is called `-`.
 const STDOUT: &str = "-";
@@ -50,18 +50,15 @@ impl<'a> Outputs<'a> {
             let Some(place) = Place::of(path) else { continue };
             if let Some((input, _)) = inputs.iter().find(|(_, input)| place == Place::File(input.clone())) {
                 let fact = format!("{flag} would replace {input}, which is read");
-                return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: another name behind {flag}")));
+                return Err(Failure::bad_input(format!("{fact}\n  help: another name behind {flag}")));
             }
             if let Some((other, _)) = seen.iter().find(|(_, other)| *other == place) {
                 let fact = format!("{other} and {flag} would both write {}", path.display());
-                return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: a name of its own for each")));
+                return Err(Failure::bad_input(format!("{fact}\n  help: a name of its own for each")));
             }
             if !replace.force && place != Place::Stdout && path.is_file() {
                 let fact = format!("{}: the file is there, and is kept", path.display());
-                return Err(Failure::new(
-                    Exit::BadInput,
-                    format!("{fact}\n  help: --force, or another name behind {flag}"),
-                ));
+                return Err(Failure::bad_input(format!("{fact}\n  help: --force, or another name behind {flag}")));
             }
             seen.push((flag, place));
         }

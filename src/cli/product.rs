@@ -4,8 +4,8 @@ use bsr::arguments::ByKind;
 use bsr::reference::{self, Fused};
 use bsr::simulated::{Options, Report, Simulated};
 use bsr::{Bsr, Dense, Inputs, KernelSpec, Results};
+use bsr_runtime::typed::Number;
 
-use super::dtypes::Number;
 use super::exit::Failure;
 use super::operands::dense_layout;
 use super::verdict::{Rows, Verdict, judge_second, longest_sum};
@@ -75,5 +75,5 @@ pub(super) fn simulate<A: Number, B: Number, C: Number>(
 /// The first one of theirs.
 pub(super) fn worst(verdicts: impl Iterator<Item = Result<Verdict, Failure>>) -> Result<Verdict, Failure> {
     let worst = verdicts.reduce(|one, other| Ok(one?.worse(other?)));
-    worst.unwrap_or_else(|| Err(Failure::new(super::exit::Exit::Wrong, "a list without products has no result")))
+    worst.unwrap_or_else(|| Err(Failure::wrong("a list without products has no result")))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::input;
 use super::spec::{self, Planned};
 
@@ -36,7 +36,7 @@ impl PtxArgs {
         let Some(path) = &self.ptx else { return Ok(planned) };
         let text = input::text(path)?;
         let name = path.display().to_string();
-        is_of(&planned, &text).map_err(|why| Failure::new(Exit::BadInput, format!("{name}: {why}")))?;
+        is_of(&planned, &text).map_err(|why| Failure::bad_input(format!("{name}: {why}")))?;
         Ok(Planned { ptx: planned.ptx.edited(|_| text), file: Some(name), ..planned })
     }
 }

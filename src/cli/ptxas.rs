@@ -6,7 +6,7 @@ use std::process::Command;
 
 use bsr::Ptx;
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::toolkit::{self, PLACES};
 use super::{cannot_write, output};
 
@@ -26,13 +26,10 @@ impl Ptxas {
             let path = PathBuf::from(path);
             return match path.is_file() {
                 true => Ok(Self { path }),
-                false => Err(Failure::new(
-                    Exit::BadInput,
-                    format!(
-                        "there is no ptxas at {}, where $PTXAS says\n  help: correct or unset $PTXAS",
-                        path.display()
-                    ),
-                )),
+                false => Err(Failure::bad_input(format!(
+                    "there is no ptxas at {}, where $PTXAS says\n  help: correct or unset $PTXAS",
+                    path.display()
+                ))),
             };
         }
         toolkit::find("ptxas", None).map(|path| Self { path }).ok_or_else(|| {
@@ -40,7 +37,7 @@ impl Ptxas {
                 "no ptxas: not in $PTXAS, {PLACES}\n  help: install the CUDA toolkit, or `pip install nvidia-cuda-nvcc` in a \
                  virtual environment"
             );
-            Failure::new(Exit::BadInput, message)
+            Failure::bad_input(message)
         })
     }
 
@@ -86,14 +83,11 @@ impl Ptxas {
             .arg("--output-file")
             .args([&built, &source])
             .output()
-            .map_err(|error| Failure::new(Exit::BadInput, format!("cannot start {}: {error}", self.path.display())))?;
+            .map_err(|error| Failure::bad_input(format!("cannot start {}: {error}", self.path.display())))?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
             let said = said.replace(&*source.to_string_lossy(), "the PTX");
-            return Err(Failure::new(
-                Exit::Wrong,
-                format!("ptxas refuses the PTX ({})\n{}", output.status, said.trim()),
-            ));
+            return Err(Failure::wrong(format!("ptxas refuses the PTX ({})\n{}", output.status, said.trim())));
         }
         let code = std::fs::read(&built).map_err(|error| cannot_write(&built, &error))?;
         Ok((said.into_owned(), code))

@@ -5,11 +5,12 @@ use std::fmt;
 
 use bsr::bench::{BenchRecord, Power, Timing};
 use bsr::gpu::Device;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::case::Case;
 use super::device;
 use super::problem::{DrawnProblem, Facts, fill_in_words};
+use super::table::{markdown, or_dash};
 use super::verdict::Rows;
 
 /// The measurements of one run.
@@ -93,15 +94,9 @@ impl<'r> Report<'r> {
     }
 
     fn table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN).set_header(HEADER);
+        let mut table = markdown(HEADER, &["PTX", "kernel"]);
         table.add_rows(self.records.iter().map(row));
         table.add_rows(&self.dense);
-        for (column, title) in table.column_iter_mut().zip(HEADER) {
-            if !matches!(title, "PTX" | "kernel") {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
         table
     }
 }
@@ -109,13 +104,13 @@ impl<'r> Report<'r> {
 fn row(record: &BenchRecord) -> [String; 9] {
     let us = record.time_us;
     [
-        record.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}")),
+        or_dash(record.ratio.map(|ratio| format!("{ratio:.3}"))),
         format!("{:.1}", record.tflops),
         format!("{:.1}", us.median),
         format!("{:.1}", us.p10),
         format!("{:.1}", us.p90),
         format!("{:.0}", record.hbm_gbs),
-        record.relative_error.map_or("-".to_owned(), |error| format!("{error:.1e}")),
+        or_dash(record.relative_error.map(|error| format!("{error:.1e}"))),
         record.ptx.clone(),
         record.spec.clone(),
     ]

@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use bsr_tuner::report::{Cards, MOST_PRODUCTS, ReportData, Top, render, side_by_side, top};
 use bsr_tuner::store::{Rejection, RunRow};
 use bsr_tuner::{Record, Store, TraceOf, Traced};
-use comfy_table::{CellAlignment, Table, presets};
 
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
-use super::width::fitted;
+use super::table::{fitted, markdown};
 use super::{database, input, line, roofs, say, trace};
 
 /// Show measurements: the best in a table, and all of them on one self-contained page.
@@ -77,7 +76,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         let roofs = roofs::remembered().unwrap_or_default();
         let traces = traces(&args.traces, &records)?;
         let data = ReportData { title: args.title.clone(), records, rejected, roofs, traces };
-        let page = render(&data).map_err(|error| Failure::new(Exit::Wrong, error))?;
+        let page = render(&data).map_err(Failure::wrong)?;
         output::write_text(path, &page)?;
         line(out, "page", format_args!("{}, {count} records", path.display()))?;
     }
@@ -122,7 +121,7 @@ fn read(file: &Path) -> Result<Vec<Record>, Failure> {
         serde_json::from_str(line).map_err(|error| {
             let number = number + 1;
             let help = "help: `bsr export DB --json FILE` writes a record a line";
-            Failure::new(Exit::BadInput, format!("{name}, line {number}, is no record: {error}\n  {help}"))
+            Failure::bad_input(format!("{name}, line {number}, is no record: {error}\n  {help}"))
         })
     });
     records.collect()
@@ -156,13 +155,8 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
     if top.rows.is_empty() {
         return writeln!(out, "no kernel was right and timed\n");
     }
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(top.head);
+    let mut table = markdown(top.head, &["kernel"]);
     table.add_rows(top.rows.iter().map(|row| row.as_slice()));
-    let numbers = top.head.len() - 1;
-    for column in table.column_iter_mut().take(numbers) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     writeln!(out, "\n{}\n", fitted(table))?;
     if let Some(power) = &top.power {
         line(out, "power", format_args!("{power}, of the best\n"))?;
@@ -176,12 +170,8 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
 /// One product on several cards.
 fn print_cards(cards: &Cards, out: &mut dyn Write) -> std::io::Result<()> {
     line(out, "several cards", &cards.product)?;
-    let mut table = Table::new();
-    let head = ["kernel".to_owned()].into_iter().chain(cards.cards.iter().cloned());
-    table.load_style(presets::ASCII_MARKDOWN).set_header(head);
+    let head = std::iter::once("kernel").chain(cards.cards.iter().map(String::as_str));
+    let mut table = markdown(head, &["kernel"]);
     table.add_rows(cards.rows.iter().map(|row| [row.kernel.clone()].into_iter().chain(row.cells.iter().cloned())));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     writeln!(out, "\n{}\n", fitted(table))
 }

@@ -2,16 +2,18 @@
 
 use std::io::Write;
 
+use bsr::Refusal;
 use bsr::gpu::Device;
 use bsr::roofs::{self, Limit, MeasuredRoofs, Origin, Roofs, TensorRoof};
 use bsr_tuner::{Facts, TuningProblem, model};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::line;
 use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::spec::Planned;
+use super::table::markdown;
 
 /// Those that are known of a GPU.
 pub(super) fn of(device: &Device) -> Roofs {
@@ -19,7 +21,7 @@ pub(super) fn of(device: &Device) -> Roofs {
 }
 
 /// All that were measured on this machine, or why they cannot be read.
-pub(super) fn remembered() -> Result<Vec<MeasuredRoofs>, roofs::RememberedError> {
+pub(super) fn remembered() -> Result<Vec<MeasuredRoofs>, Refusal> {
     roofs::place_of_file().map_or(Ok(vec![]), |path| roofs::read(&path))
 }
 
@@ -74,9 +76,10 @@ pub(super) fn measure(device: &Device, out: &mut dyn Write) -> Result<(), Failur
     let measured = roofs::measure(device, &mut |what| progress.step(format!("measuring {what}")))?;
     progress.done();
     writeln!(out, "\n{}", table(&measured))?;
-    let bad = |error| Failure::new(Exit::BadInput, error);
-    let path = roofs::place_of_file().ok_or(roofs::RememberedError::NoPlace).map_err(bad)?;
-    roofs::remember(&path, measured).map_err(bad)?;
+    let no_place =
+        || Refusal::new("there is no place for measured roofs: neither XDG_DATA_HOME nor HOME is set").help("set HOME");
+    let path = roofs::place_of_file().ok_or_else(no_place)?;
+    roofs::remember(&path, measured)?;
     writeln!(out)?;
     line(out, "roofs", format_args!("remembered in {}", path.display()))?;
     Ok(())
@@ -115,12 +118,8 @@ fn table(measured: &MeasuredRoofs) -> Table {
     ] {
         rows.push([what.to_owned(), rate(us, "us"), dash(), "of a kernel that does nothing".to_owned()]);
     }
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(["roof", "measured", "data sheet", "under"]);
+    let mut table = markdown(["roof", "measured", "data sheet", "under"], &["roof", "under"]);
     table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1).take(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     table
 }
 

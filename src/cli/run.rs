@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let out = &mut *outputs.answers(out);
     let planned = args.work.ptx.plan(&args.spec)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
-        return Err(Failure::new(Exit::BadInput, "the simulator alone writes a trace\n  help: --device sim"));
+        return Err(Failure::bad_input("the simulator alone writes a trace\n  help: --device sim"));
     }
     let opened = match args.device.open(planned.plan.arch().target) {
         Err(failure) if failure.exit() != Exit::NoDevice => return Err(failure),

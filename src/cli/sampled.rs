@@ -6,10 +6,10 @@ use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, GpuError, StreamRef};
 use bsr::reference::Fused;
 use bsr::simulated::{Options, Simulated};
 use bsr::{Dense, Element, Inputs, KernelError, KernelSpec, Launcher, Layout, Structure, reference};
+use bsr_runtime::typed::Number;
 
 use super::case::Product;
-use super::dtypes::Number;
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::operands::{Mask, Operands};
 use super::product::{Ran, worst};
 use super::verdict::{Rows, RowsAsked, Verdict, judge_second};
@@ -129,8 +129,7 @@ fn judge_rows(got: Option<&[f32]>, structure: &Structure, rows: &Rows, want: &Fu
 
 fn verdict<C: Element>(values: Vec<C>, structure: &Structure, rows: &Rows, want: &Fused) -> Result<Verdict, Failure> {
     let size = structure.block().0 * structure.block().1;
-    let blocks = Dense::from_vec(structure.nnzb(), size, Layout::RowMajor, size, values)
-        .map_err(|error| Failure::new(Exit::Wrong, error))?;
+    let blocks = Dense::from_vec(structure.nnzb(), size, Layout::RowMajor, size, values).map_err(Failure::wrong)?;
     Verdict::of_blocks(&blocks, structure, rows, want)
 }
 

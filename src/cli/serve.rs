@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     // With the parent gone, nobody wants the answer.
     let orphaned = || std::process::exit(Exit::Wrong as i32);
     serve(backend.as_mut(), stdin(), stdout(), orphaned)
-        .map_err(|error| Failure::new(Exit::Wrong, format!("the sweep cannot be answered: {error}")))?;
+        .map_err(|error| Failure::wrong(format!("the sweep cannot be answered: {error}")))?;
     Ok(Exit::Done)
 }
 
@@ -43,5 +43,5 @@ fn backend(device: &str) -> Result<Box<dyn Backend>, Failure> {
 
 fn script() -> Result<Script, Failure> {
     let script = std::env::var("BSR_FAKE").unwrap_or_default();
-    script.parse().map_err(|error| Failure::new(Exit::BadInput, error))
+    script.parse().map_err(Failure::bad_input)
 }

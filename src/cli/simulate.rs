@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bsr::simulated::{DEFAULT_CLUSTERS, Finding, Options, ParseError, Report, Schedule, Simulated};
 use bsr::{KernelSpec, Op, Plan};
+use bsr_runtime::typed::{Number, Typed, with_types};
 
-use super::dtypes::{Number, Typed, with_types};
 use super::exit::{Exit, Failure};
 use super::operands::scales;
 use super::problem::DrawnProblem;
@@ -141,7 +141,7 @@ fn tile(plan: &Plan) -> Option<(usize, usize)> {
 
 /// PTX that the simulator cannot read, with its place: `spmm.ptx:12:5: ...`.
 pub(super) fn unreadable(name: &str, error: &ParseError) -> Failure {
-    Failure::new(Exit::BadInput, format!("{name}:{error}"))
+    Failure::bad_input(format!("{name}:{error}"))
 }
 
 /// The order in which a run lets asynchronous work complete.
@@ -228,12 +228,13 @@ impl Done {
         if let Some(wrong) = wrong(&self.verdict, &self.report, tolerance, &planned.plan) {
             report.push_str(&format!("\n  {wrong}"));
         }
-        Err(Failure::new(Exit::Wrong, report))
+        Err(Failure::wrong(report))
     }
 }
 
 impl Typed for Multiply<'_> {
     type Output = Done;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Done, Failure> {
         let spec = *self.kernel.plan().spec();

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use bsr_tuner::space::read_facts;
 use bsr_tuner::{Facts, Points, Space, SpaceError};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use serde_json::{Value, json};
 
 use super::exit::{Exit, Failure};
 use super::line;
 use super::output::{self, Outputs, Replace};
+use super::table::markdown;
 
 /// Count the kernels of a space: how many points, how many can be planned, and why the others cannot.
 ///
@@ -66,8 +67,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     };
     let points = space.points(&facts)?;
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&record(&space, &facts, &points))
-            .map_err(|error| Failure::new(Exit::Wrong, error))?;
+        let text = serde_json::to_string_pretty(&record(&space, &facts, &points)).map_err(Failure::wrong)?;
         output::write_text(path, &(text + "\n"))?;
     }
     if args.list {
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 
 /// The spaces that come with the command.
 fn named() -> Result<Table, Failure> {
-    let mut table = markdown(["space", "parts", "what for"], &[1]);
+    let mut table = markdown(["space", "parts", "what for"], &["space", "what for"]);
     for space in Space::all_named()? {
         table.add_row([space.name().to_owned(), space.parts().len().to_string(), space.description().to_owned()]);
     }
@@ -98,7 +98,7 @@ fn print(space: &Space, facts: &Facts, points: &Points, out: &mut dyn Write) -> 
     let sum = format!("{} = {legal} kernels + {rejected} that are none + {repeated} repeated", points.len());
     line(out, "points", sum)?;
 
-    let mut table = markdown(["part", "points", "kernels", "keys"], &[1, 2]);
+    let mut table = markdown(["part", "points", "kernels", "keys"], &["part", "keys"]);
     for (number, part) in space.parts().iter().enumerate() {
         let of_part = |parts: &mut dyn Iterator<Item = usize>| parts.filter(|part| *part == number).count();
         let legal = of_part(&mut points.legal.iter().map(|point| point.part));
@@ -114,23 +114,11 @@ fn print(space: &Space, facts: &Facts, points: &Points, out: &mut dyn Write) -> 
 
     let reasons = points.reasons();
     if !reasons.is_empty() {
-        let mut table = markdown(["points", "are none because"], &[0]);
+        let mut table = markdown(["points", "are none because"], &["are none because"]);
         table.add_rows(reasons.into_iter().map(|(reason, count)| [count.to_string(), reason]));
         writeln!(out, "\n{table}")?;
     }
     Ok(())
-}
-
-/// A table with these columns flush right.
-fn markdown<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
-    for (number, column) in table.column_iter_mut().enumerate() {
-        if right.contains(&number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 /// Version 1 of the schema of `bsr space --json`. Fields are added, never changed or removed, without a new version.

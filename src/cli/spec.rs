@@ -68,7 +68,7 @@ impl Planned {
     /// # Errors
     /// Bad input: a kernel that has no roles, or rings that are too large.
     pub(super) fn probed(&self, probes: Probes) -> Result<Self, Failure> {
-        let plan = self.plan.probed(probes).map_err(|error| Failure::new(Exit::BadInput, error))?;
+        let plan = self.plan.probed(probes).map_err(Failure::bad_input)?;
         Ok(plan.into())
     }
 

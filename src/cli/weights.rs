@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bsr::prune::Keep;
 use bsr::read::{self, Sparse};
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 
 /// A matrix from a file.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ impl WeightsArgs {
         let (rows, cols) = (sparse.rows(), sparse.cols());
         if rows == 0 || cols == 0 {
             let fact = format!("{}: the matrix is {rows} x {cols}, there is nothing to block", self.file.display());
-            return Err(Failure::new(Exit::BadInput, fact));
+            return Err(Failure::bad_input(fact));
         }
         let listed = sparse.true_nnz();
         let sparse = match self.threshold {

@@ -1,15 +1,14 @@
 //! What can go wrong with a family.
 
-use std::error::Error;
-use std::fmt;
-
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Refusal};
 use bsr_runtime::KernelError;
 
 /// Why no member of a family was loaded.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FamilyError {
     /// No member is of these element types and meets the condition.
+    #[error("{}", no_member(dtypes, [*typed, *members], condition))]
     NoMember {
         /// The element types of A, B and C.
         dtypes: [Dtype; 3],
@@ -21,6 +20,9 @@ pub enum FamilyError {
         condition: String,
     },
     /// A chooser named a member that there is not.
+    #[error(
+        "the chooser chose member {index} of {candidates}\n  help: `Chooser::choose` answers with a number below {candidates}"
+    )]
     Chosen {
         /// The number it gave.
         index: usize,
@@ -28,45 +30,19 @@ pub enum FamilyError {
         candidates: usize,
     },
     /// The kernel could not be loaded.
-    Kernel(KernelError),
-}
-
-impl fmt::Display for FamilyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let product = |[a, b, out]: &[Dtype; 3]| format!("{a} x {b} -> {out}");
-        match self {
-            Self::NoMember { dtypes, members, typed: 0, .. } => {
-                writeln!(f, "the family has no kernel for {}", product(dtypes))?;
-                writeln!(f, "  0 of {members} members")?;
-                write!(f, "  help: list the types in the attribute")
-            }
-            Self::NoMember { dtypes, members, typed, condition } => {
-                writeln!(f, "no kernel of the family meets {condition}")?;
-                writeln!(f, "  {typed} of {members} members are {}, 0 of these meet it", product(dtypes))?;
-                write!(f, "  help: list what is missing in the attribute, or ask for less")
-            }
-            Self::Chosen { index, candidates } => {
-                writeln!(f, "the chooser chose member {index} of {candidates}")?;
-                write!(f, "  help: `Chooser::choose` answers with a number below {candidates}")
-            }
-            Self::Kernel(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for FamilyError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Kernel(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<KernelError> for FamilyError {
-    fn from(error: KernelError) -> Self {
-        Self::Kernel(error)
-    }
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
 }
 
 bsr_codegen::message_as_debug!(FamilyError);
+
+fn no_member([a, b, out]: &[Dtype; 3], [typed, members]: [usize; 2], condition: &str) -> Refusal {
+    if typed == 0 {
+        return Refusal::new(format!("the family has no kernel for {a} x {b} -> {out}"))
+            .why(format!("0 of {members} members"))
+            .help("list the types in the attribute");
+    }
+    Refusal::new(format!("no kernel of the family meets {condition}"))
+        .why(format!("{typed} of {members} members are {a} x {b} -> {out}, 0 of these meet it"))
+        .help("list what is missing in the attribute, or ask for less")
+}

@@ -21,8 +21,8 @@ pub use limit::{Limit, LimitedBy, Placed, Traffic};
 pub use measure::{Progress, measure};
 #[cfg(feature = "files")]
 pub use remembered::remember;
-pub use remembered::{RememberedError, place_of_file, read};
-pub use sheet::{Sheet, UnknownCard};
+pub use remembered::{place_of_file, read};
+pub use sheet::Sheet;
 
 /// Where a rate is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bsr_codegen::Refusal;
 use serde::{Deserialize, Serialize};
 
 use super::MeasuredRoofs;
@@ -19,44 +20,10 @@ struct File {
     roofs: Vec<MeasuredRoofs>,
 }
 
-/// Why roofs are not remembered.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum RememberedError {
-    /// Neither a folder for data nor a home.
-    #[error("there is no place for measured roofs: neither XDG_DATA_HOME nor HOME is set\n  help: set HOME")]
-    NoPlace,
-    /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is no file of roofs.
-    #[error("{} holds no roofs: {source}\n  help: delete it and run `bsr doctor --roofs`", path.display())]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
-    /// Another version wrote it.
-    #[error("{} has roofs of schema {found}; this program reads schema {SCHEMA}\n  help: delete it and run `bsr doctor --roofs`", path.display())]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: u32,
-    },
-    /// It cannot be written.
-    #[cfg(feature = "files")]
-    #[error(transparent)]
-    Write(#[from] WriteError),
+/// What is wrong with a file of roofs, which is left as it is.
+fn unusable(fact: String) -> Refusal {
+    Refusal::new(fact).help("delete it and run `bsr doctor --roofs`")
 }
-
-bsr_codegen::message_as_debug!(RememberedError);
 
 /// The file: `bsr/roofs.json` in the user's folder for data, `$XDG_DATA_HOME` or else `~/.local/share`.
 pub fn place_of_file() -> Option<PathBuf> {
@@ -74,20 +41,22 @@ fn place(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 ///
 /// # Errors
 /// A file that cannot be read, or holds something else.
-pub fn read(path: &Path) -> Result<Vec<MeasuredRoofs>, RememberedError> {
+pub fn read(path: &Path) -> Result<Vec<MeasuredRoofs>, Refusal> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
-        Err(source) => return Err(RememberedError::Read { path: path.to_owned(), source }),
+        Err(error) => return Err(Refusal::of(format_args!("cannot read {}", path.display()), error)),
     };
     #[derive(Deserialize)]
     struct Version {
         schema: u32,
     }
-    let json = |source| RememberedError::Json { path: path.to_owned(), source };
+    let name = path.display();
+    let json = |error| unusable(format!("{name} holds no roofs: {error}"));
     let Version { schema } = serde_json::from_str(&text).map_err(json)?;
     if schema != SCHEMA {
-        return Err(RememberedError::Schema { path: path.to_owned(), found: schema });
+        let fact = format!("{name} has roofs of schema {schema}; this program reads schema {SCHEMA}");
+        return Err(unusable(fact));
     }
     Ok(serde_json::from_str::<File>(&text).map_err(json)?.roofs)
 }
@@ -97,21 +66,18 @@ pub fn read(path: &Path) -> Result<Vec<MeasuredRoofs>, RememberedError> {
 /// # Errors
 /// A file that holds something else, or cannot be written.
 #[cfg(feature = "files")]
-pub fn remember(path: &Path, measured: MeasuredRoofs) -> Result<(), RememberedError> {
+pub fn remember(path: &Path, measured: MeasuredRoofs) -> Result<(), Refusal> {
     let mut roofs = read(path)?;
     roofs.retain(|known| (&known.gpu, &known.driver) != (&measured.gpu, &measured.driver));
     roofs.push(measured);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|source| RememberedError::Read { path: folder.to_owned(), source })?;
-    }
-    let text = serde_json::to_string_pretty(&File { schema: SCHEMA, roofs })
-        .map_err(|source| RememberedError::Json { path: path.to_owned(), source })?;
-    write::file::<RememberedError>(path, true, |out| {
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.write_all(b"\n"))
-            .map_err(|source| RememberedError::Read { path: path.to_owned(), source })
-    })?;
-    Ok(())
+    let write = || -> Result<(), WriteError> {
+        let failed = |error| WriteError::io(path, error);
+        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        let text =
+            serde_json::to_string_pretty(&File { schema: SCHEMA, roofs }).map_err(|error| failed(error.into()))?;
+        write::file(path, true, |out| writeln!(out, "{text}").map_err(failed)).map(|_| ())
+    };
+    write().map_err(|error| Refusal::new(error.to_string()))
 }
 
 #[cfg(all(test, feature = "files"))]

@@ -1,8 +1,6 @@
 //! Data sheets of cards.
 
-use std::fmt;
-
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Refusal};
 
 /// What a card is sold with: rates of dense products, without structured sparsity, at its boost clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,63 +23,35 @@ pub struct Sheet {
     pub hbm_tbs: f64,
 }
 
+const H200: &str = "NVIDIA H200 Tensor Core GPU data sheet; half of what it lists with structured sparsity";
 const H100: &str = "NVIDIA H100 Tensor Core GPU data sheet; half of what it lists with structured sparsity";
+const A100: &str = "NVIDIA A100 Tensor Core GPU data sheet";
 
-/// The cards whose data sheets are known.
+/// The cards whose data sheets are known: TFLOP/s on f32, f16, FP8 and i8, TB/s of device memory. The first is the one that
+/// the tuner's model and table were measured on.
 const CARDS: [Sheet; 5] = [
-    Sheet {
-        name: "NVIDIA H200",
-        source: "NVIDIA H200 Tensor Core GPU data sheet; half of what it lists with structured sparsity",
-        capability: (9, 0),
-        f32: 67.0,
-        f16: 989.5,
-        fp8: Some(1979.0),
-        i8: 1979.0,
-        hbm_tbs: 4.8,
-    },
-    Sheet {
-        name: "NVIDIA H100 80GB HBM3",
-        source: H100,
-        capability: (9, 0),
-        f32: 67.0,
-        f16: 989.5,
-        fp8: Some(1979.0),
-        i8: 1979.0,
-        hbm_tbs: 3.35,
-    },
-    Sheet {
-        name: "NVIDIA H100 PCIe",
-        source: H100,
-        capability: (9, 0),
-        f32: 51.0,
-        f16: 756.5,
-        fp8: Some(1513.0),
-        i8: 1513.0,
-        hbm_tbs: 2.0,
-    },
-    Sheet {
-        name: "NVIDIA H100 NVL",
-        source: H100,
-        capability: (9, 0),
-        f32: 60.0,
-        f16: 835.5,
-        fp8: Some(1670.5),
-        i8: 1670.5,
-        hbm_tbs: 3.9,
-    },
-    Sheet {
-        name: "NVIDIA A100-SXM4-80GB",
-        source: "NVIDIA A100 Tensor Core GPU data sheet",
-        capability: (8, 0),
-        f32: 19.5,
-        f16: 312.0,
-        fp8: None,
-        i8: 624.0,
-        hbm_tbs: 2.039,
-    },
+    card("NVIDIA H200", H200, (9, 0), (67.0, 989.5, Some(1979.0), 1979.0), 4.8),
+    card("NVIDIA H100 80GB HBM3", H100, (9, 0), (67.0, 989.5, Some(1979.0), 1979.0), 3.35),
+    card("NVIDIA H100 PCIe", H100, (9, 0), (51.0, 756.5, Some(1513.0), 1513.0), 2.0),
+    card("NVIDIA H100 NVL", H100, (9, 0), (60.0, 835.5, Some(1670.5), 1670.5), 3.9),
+    card("NVIDIA A100-SXM4-80GB", A100, (8, 0), (19.5, 312.0, None, 624.0), 2.039),
 ];
 
+/// A row of the table.
+const fn card(
+    name: &'static str,
+    source: &'static str,
+    capability: (u32, u32),
+    (f32, f16, fp8, i8): (f64, f64, Option<f64>, f64),
+    hbm_tbs: f64,
+) -> Sheet {
+    Sheet { name, source, capability, f32, f16, fp8, i8, hbm_tbs }
+}
+
 impl Sheet {
+    /// The card that is meant where there is no GPU and none is named: that of the tuner's measurements.
+    pub const MEASURED: &'static Self = &CARDS[0];
+
     /// That of a card by the driver's name for it.
     pub fn of(name: &str) -> Option<&'static Self> {
         CARDS.iter().find(|card| card.name == name)
@@ -91,17 +61,19 @@ impl Sheet {
     ///
     /// # Errors
     /// The names that have the text in them, or all that are known.
-    pub fn find(text: &str) -> Result<&'static Self, UnknownCard> {
+    pub fn find(text: &str) -> Result<&'static Self, Refusal> {
         let text = text.trim().to_lowercase();
         let of = |is_it: &dyn Fn(&str) -> bool| -> Vec<&'static Self> {
             CARDS.iter().filter(|card| is_it(&card.name.to_lowercase())).collect()
         };
         let exact = of(&|name| name == text);
+        let names =
+            |cards: &mut dyn Iterator<Item = &'static Self>| cards.map(|card| card.name).collect::<Vec<_>>().join(", ");
         let found = if exact.is_empty() { of(&|name| !text.is_empty() && name.contains(&text)) } else { exact };
         match found[..] {
             [card] => Ok(card),
-            [] => Err(UnknownCard { known: CARDS.iter().map(|card| card.name).collect(), is_part: false }),
-            _ => Err(UnknownCard { known: found.iter().map(|card| card.name).collect(), is_part: true }),
+            [] => Err(Refusal::new("it is the name of no card that is known").help(names(&mut CARDS.iter()))),
+            _ => Err(Refusal::new("it is a part of several names").help(names(&mut found.into_iter()))),
         }
     }
 
@@ -113,26 +85,6 @@ impl Sheet {
             dtype if dtype.bytes() == 1 => Some(self.i8),
             _ => Some(self.f16),
         }
-    }
-}
-
-/// A name that no card has, or several.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownCard {
-    known: Vec<&'static str>,
-    is_part: bool,
-}
-
-impl std::error::Error for UnknownCard {}
-
-impl fmt::Display for UnknownCard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_part {
-            "it is a part of several names"
-        } else {
-            "it is the name of no card that is known"
-        })?;
-        write!(f, "\n  help: {}", self.known.join(", "))
     }
 }
 

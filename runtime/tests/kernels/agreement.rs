@@ -9,10 +9,10 @@ use bsr_runtime::Results;
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, DeviceScales, Stream};
 use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Schedule, Simulated};
+use bsr_runtime::typed::{Number, Typed, with_types};
 
 use crate::case::{Blocks, Case, Factors, Failure};
 use crate::run::load;
-use crate::types::{Number, Typed, with_types};
 use crate::{device, tell};
 
 const SPECS: [&str; 30] = [
@@ -106,6 +106,7 @@ struct Compare<'r> {
 
 impl Typed for Compare<'_> {
     type Output = Difference;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Difference, Failure> {
         let Self { device, case } = self;

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use bsr_codegen::Dtype;
 use bsr_runtime::gpu::{Device, Graph, Stream, StreamRef};
+use bsr_runtime::typed::Number;
 use bsr_runtime::{KernelError, Launcher};
 use half::f16;
 
 use crate::case::{Blocks, Case, Failure};
 use crate::run::{Operands, load};
-use crate::types::Number;
 use crate::walled::{Walled, bits};
 use crate::watchdog::watch;
 use crate::{device, tell};

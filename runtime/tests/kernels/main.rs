@@ -21,7 +21,6 @@ mod run;
 mod sddmm;
 mod simulate;
 mod tables;
-mod types;
 mod walled;
 mod watchdog;
 

@@ -1,13 +1,13 @@
 //! Launches that must not be: each is refused by name, and nothing is written.
 
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceScales, ForeignError, Stream};
+use bsr_runtime::typed::Number;
 use bsr_runtime::{Bsr, Dense, Dtype, KernelError, Layout, Scale, Scales, Structure, e4m3};
 use half::{bf16, f16};
 
 use crate::case::parse;
 use crate::device;
 use crate::run::load;
-use crate::types::Number;
 use crate::walled::Walled;
 
 const SPEC: &str = "bm = 128, bn = 64, bk = 32";

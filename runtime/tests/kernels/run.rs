@@ -10,11 +10,11 @@ use bsr_runtime::epilogue::{Input, Matrix};
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceVector, Stream, StreamRef, UploadedInputs};
 use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::reference::Fused;
+use bsr_runtime::typed::{Number, Typed, with_types};
 use bsr_runtime::{Dense, KernelError, Launcher};
 use rayon::prelude::*;
 
 use crate::case::{Case, Factors, Failure, plan};
-use crate::types::{Number, Typed, with_types};
 use crate::walled::Walled;
 use crate::watchdog::watch;
 use crate::{device, tell};
@@ -95,6 +95,7 @@ struct Check<'r> {
 
 impl Typed for Check<'_> {
     type Output = Judged;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
         let Self { device, launcher, case } = self;

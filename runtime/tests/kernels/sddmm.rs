@@ -7,11 +7,11 @@ use bsr_runtime::epilogue::Input;
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceVector, Stream, UploadedInputs};
 use bsr_runtime::reference::{self, Fused};
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Schedule, Simulated};
+use bsr_runtime::typed::{Number, Typed};
 use bsr_runtime::{Dense, Element, Inputs, Launcher, Pattern, Structure};
 
 use crate::case::{Blocks, Failure, parse, plan};
 use crate::run::Judged;
-use crate::types::{Number, Typed};
 use crate::walled::Walled;
 use crate::watchdog::watch;
 
@@ -110,6 +110,7 @@ pub(crate) struct Simulate<'r> {
 
 impl Typed for Simulate<'_> {
     type Output = Judged;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
         let Self { case, ctas, schedule } = self;
@@ -136,6 +137,7 @@ pub(crate) struct Check<'r> {
 
 impl Typed for Check<'_> {
     type Output = Judged;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
         let Self { device, launcher, case } = self;

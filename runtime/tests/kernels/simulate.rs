@@ -6,13 +6,13 @@ use std::time::Instant;
 use bsr_codegen::{KernelSpec, TileScheduler};
 use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::simulated::{Fp8Accumulate, Options, Simulated};
+use bsr_runtime::typed::{Number, Typed, with_types};
 use bsr_runtime::{Dense, Layout, Results};
 use rayon::prelude::*;
 
 use crate::case::{Case, Factors, Failure};
 use crate::run::{Judged, Worst};
 use crate::tell;
-use crate::types::{Number, Typed, with_types};
 
 /// Clusters that share a small problem: each has several tiles.
 const CLUSTERS: u32 = 2;
@@ -69,6 +69,7 @@ struct Simulate<'r> {
 
 impl Typed for Simulate<'_> {
     type Output = Judged;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Judged, Failure> {
         let case = self.case;

@@ -1,10 +1,10 @@
 //! Dense matrices in device memory between walls of poison.
 
 use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceDense, Stream, StreamRef};
+use bsr_runtime::typed::Number;
 use bsr_runtime::{Dense, DenseView, Layout};
 
 use crate::case::Failure;
-use crate::types::Number;
 
 /// Bytes of the walls before and after the matrix.
 const WALL: usize = 4096;

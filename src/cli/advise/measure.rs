@@ -131,7 +131,7 @@ fn one(
 
 /// The product with the blocks of the candidate alone, in the order of the file.
 fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usize) -> Result<DrawnProblem, Failure> {
-    let bad = |error| Failure::new(Exit::BadInput, format!("{}: {error}", args.file.display()));
+    let bad = |error| Failure::bad_input(format!("{}: {error}", args.file.display()));
     // Values that f16 holds; what f32 holds of them is more than a measurement needs.
     let largest = weights.sparse.largest();
     let factor = if largest > 0.0 { 1.0 / largest } else { 1.0 };

@@ -105,7 +105,7 @@ fn answer(
     }
     write!(out, "{}", table::Report { advice, why_not })?;
     if let Some(path) = json {
-        let json = advice.to_json().map_err(|error| Failure::new(Exit::Wrong, error))? + "\n";
+        let json = advice.to_json().map_err(Failure::wrong)? + "\n";
         output::write_text(path, &json)?;
     }
     Ok(())

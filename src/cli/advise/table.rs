@@ -4,7 +4,9 @@ use std::fmt;
 
 use bsr::KernelSpec;
 use bsr::advise::{Advice, Blocking, Candidate, Spread, Verdict};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
+
+use super::super::table::{markdown, or_dash, percent};
 
 /// The advice, and why nothing was measured if that is so.
 pub(super) struct Report<'a> {
@@ -26,12 +28,10 @@ impl<'a> Report<'a> {
             Some(norm) => format!("{norm:.3}"),
             None => format!("{:.2}", blocking.fill_in),
         };
-        let of_reordered = |cell: &dyn Fn(&Blocking) -> String, candidate: &Candidate| match &candidate.reordered {
-            Some(blocking) => cell(blocking),
-            None => "-".to_owned(),
-        };
-        let or_dash = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
-        let us = move |blocking: &Blocking| or_dash(blocking.us());
+        let of_reordered =
+            |cell: &dyn Fn(&Blocking) -> String, candidate: &Candidate| or_dash(candidate.reordered.as_ref().map(cell));
+        let number = |value: Option<f64>| or_dash(value.map(|value| format!("{value:.1}")));
+        let us = move |blocking: &Blocking| number(blocking.us());
         let mut columns: Vec<Column<'a>> = vec![
             ("block", Box::new(|c| format!("{}x{}", c.block[0], c.block[1]))),
             ("blocks", Box::new(|c| c.given.blocks.to_string())),
@@ -45,16 +45,15 @@ impl<'a> Report<'a> {
             columns.push(("reordered us", Box::new(move |c| of_reordered(&us, c))));
         }
         let limit = |c: &Candidate| c.chosen().predicted.as_ref().map_or("-", |predicted| predicted.limit().as_str());
-        columns.push(("TFLOP/s", Box::new(move |c| or_dash(c.chosen().useful_tflops))));
+        columns.push(("TFLOP/s", Box::new(move |c| number(c.chosen().useful_tflops))));
         columns.push(("limit", Box::new(move |c| limit(c).to_owned())));
-        columns.push(("even below", Box::new(|c| c.break_even.map_or_else(|| "-".to_owned(), percent))));
+        columns.push(("even below", Box::new(|c| or_dash(c.break_even.map(percent)))));
         columns.push(("kernel", Box::new(kernel)));
         if measured {
-            let cell = |c: &Candidate, cell: &dyn Fn(&bsr::advise::Measured) -> String| {
-                c.measured.as_ref().map_or_else(|| "-".to_owned(), cell)
-            };
+            let cell =
+                |c: &Candidate, cell: &dyn Fn(&bsr::advise::Measured) -> String| or_dash(c.measured.as_ref().map(cell));
             columns.push(("measured us", Box::new(move |c| cell(c, &|m| format!("{:.1}", m.us)))));
-            columns.push(("dense us", Box::new(move |c| cell(c, &|m| or_dash(m.dense_us)))));
+            columns.push(("dense us", Box::new(move |c| cell(c, &|m| number(m.dense_us)))));
             columns.push(("measured TFLOP/s", Box::new(move |c| cell(c, &|m| format!("{:.1}", m.useful_tflops)))));
         }
         columns.push(("verdict", Box::new(verdict)));
@@ -63,17 +62,11 @@ impl<'a> Report<'a> {
 
     fn table(&self) -> Table {
         let columns = self.columns();
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN).set_header(columns.iter().map(|(title, _)| *title));
+        let titles = columns.iter().map(|(title, _)| *title);
+        let mut table = markdown(titles, &["limit", "kernel", "verdict"]);
         table.add_rows(
             self.advice.candidates.iter().map(|c| columns.iter().map(|(_, cell)| cell(c)).collect::<Vec<_>>()),
         );
-        let numbers = columns.len() - 1;
-        for (at, column) in table.column_iter_mut().enumerate().filter(|(at, _)| *at < numbers) {
-            if !matches!(columns[at].0, "limit" | "kernel") {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
         table
     }
 }
@@ -94,10 +87,6 @@ fn verdict(candidate: &Candidate) -> String {
         verdict @ Verdict::Faster(_) => format!("{verdict}{order}"),
         verdict => verdict.to_string(),
     }
-}
-
-fn percent(fraction: f64) -> String {
-    format!("{:.1} %", 100.0 * fraction)
 }
 
 impl fmt::Display for Report<'_> {

@@ -6,10 +6,10 @@ use bsr::attention::{DeviceTensor, Problem, Wanted};
 use bsr::bench::{InterleaveOptions, Power, interleave_watched};
 use bsr::gpu::Device;
 use bsr::{Dtype, KernelSpec, bf16, f16};
+use bsr_runtime::typed::Number;
 use bsr_tuner::Workload;
 use bsr_tuner::backend::Timings;
 
-use super::super::dtypes::Number;
 use super::super::exit::Failure;
 use super::super::spec::Planned;
 use super::problem::of_workload;

@@ -8,11 +8,11 @@ use bsr::bench::{InterleaveOptions, Power, Timing, interleave_watched};
 use bsr::gpu::Device;
 use bsr::roofs::{Limit, Roofs};
 use bsr::{Dtype, bf16, f16};
+use bsr_runtime::typed::Number;
 use bsr_tuner::{Facts, TuningProblem};
 use serde_json::json;
 
 use super::super::device;
-use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
 use super::super::problem::ProblemArgs;
 use super::super::spec::Planned;
@@ -40,7 +40,7 @@ pub(in super::super) fn bench(
             first.spec(),
             other.spec()
         );
-        return Err(Failure::new(Exit::BadInput, message));
+        return Err(Failure::bad_input(message));
     }
     match first.spec().a {
         Dtype::BF16 => in_turn::<bf16>(planned, args, (device, options), json, out),

@@ -8,8 +8,8 @@ use bsr::attention::{Problem, SimulatedAttention, Trial, fault_of_lists, trials}
 use bsr::simulated::lists::ListKernels;
 use bsr::simulated::{Coverage, Options, Statement};
 use bsr::{Dtype, KernelSpec, Plan, bf16, f16};
+use bsr_runtime::typed::Number;
 
-use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
 use super::super::line;
 use super::super::parallel::in_parallel;

@@ -5,7 +5,7 @@ use bsr::{KernelSpec, Pattern, Structure};
 use bsr_tuner::backend::{self, Trouble, attention_of, shape_of};
 use bsr_tuner::{Facts, Heads, Source, Workload};
 
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::problem::{ProblemArgs, check_memory};
 
 /// Sizes where the flags leave them open.
@@ -30,7 +30,7 @@ pub(in super::super) fn workload(args: &ProblemArgs, facts: &Facts, defaults: De
     let given = args.attention_heads();
     if let Some((flag, why)) = args.of_products() {
         let message = format!("{flag} beside op = attention: {why}\n  help: --m queries, --n keys, --pattern");
-        return Err(Failure::new(Exit::BadInput, message));
+        return Err(Failure::bad_input(message));
     }
     let (queries, keys) = args.extents();
     let queries = queries.unwrap_or(defaults.queries);
@@ -94,5 +94,5 @@ fn possible(workload: &Workload) -> Result<Shape, Failure> {
 }
 
 fn refused(trouble: Trouble) -> Failure {
-    Failure::new(Exit::BadInput, trouble.message)
+    Failure::bad_input(trouble.message)
 }

@@ -12,9 +12,9 @@ use bsr::bench::{Candidate, InterleaveOptions, Timing, interleave};
 use bsr::gpu::{Device, DeviceBuffer, Stream};
 use bsr::simulated::{Options, Schedule};
 use bsr::{Dtype, bf16, f16};
+use bsr_runtime::typed::Number;
 
 use super::super::device::{self, Opened};
-use super::super::dtypes::Number;
 use super::super::exit::{Exit, Failure};
 use super::super::problem::ProblemArgs;
 use super::super::simulate::{findings_in_full, findings_in_words, order, warning};
@@ -87,7 +87,7 @@ fn simulate<T: Number>(asked: &Run<'_>, problem: &Problem, out: &mut dyn Write) 
     if !report.is_clean() {
         let words = findings_in_words(&report.findings);
         let text = format!("{words} in {}{}", planned.ptx.entry(), findings_in_full(&report.findings));
-        return Err(Failure::new(Exit::Wrong, text));
+        return Err(Failure::wrong(text));
     }
     let most = tolerance(T::DTYPE);
     let error = wanted.verify(&values, &sums)?;

@@ -7,10 +7,10 @@ use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
 use bsr::simulated::Options;
 use bsr::{Dtype, KernelSpec, bf16, f16};
+use bsr_runtime::typed::Number;
 use bsr_tuner::{Facts, Workload};
 
-use super::super::dtypes::Number;
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::simulate::{findings_in_full, findings_in_words};
 use super::super::spec::Planned;
 use super::super::trace::{About, Both, OnGpu, Subject};
@@ -61,7 +61,7 @@ fn simulated<T: Number>(probed: &Planned, problem: &Problem, options: &Options) 
     if !report.is_clean() {
         let words = findings_in_words(&report.findings);
         let text = format!("{words} in {}{}", probed.ptx.entry(), findings_in_full(&report.findings));
-        return Err(Failure::new(Exit::Wrong, text));
+        return Err(Failure::wrong(text));
     }
     wanted.verify(&values, &sums)?;
     Ok(kernel.records())

@@ -6,13 +6,13 @@ use bsr::bench::{self, Work};
 use bsr::gpu::cusparse::{Cusparse, Format, SparseProduct};
 use bsr::gpu::{Device, GpuError, StreamRef};
 use bsr::{Dtype, KernelError, KernelSpec, Layout, Op, Scale, bf16, f16};
+use bsr_runtime::typed::Number;
 use bsr_tuner::backend::Baseline;
 use bsr_tuner::{TuningProblem, Workload};
 
 use super::super::case::Product;
 use super::super::dense::Dense;
-use super::super::dtypes::Number;
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::operands::{Left, Operands};
 use super::super::problem::{DrawnProblem, Sizes};
 use super::super::verdict::{CheckArgs, Tolerance, Verdict};
@@ -102,7 +102,7 @@ impl Baselines {
                 self.dense.add(work, &spec)?;
                 *at = self.dense.equal(work, &spec);
                 if at.is_none() {
-                    return Err(Failure::new(Exit::BadInput, self.dense.notes().join("; ")));
+                    return Err(Failure::bad_input(self.dense.notes().join("; ")));
                 }
             }
             What::Sparse(format, layout, made @ None) => {

@@ -106,7 +106,7 @@ impl GpuBackend {
     fn check_attention(&mut self, candidate: &Candidate) -> Result<f64, Bad> {
         let (Candidate::Kernel(spec), Some(attention)) = (candidate, &mut self.attention) else {
             let message = format!("`{}` is no candidate here", candidate.name());
-            return Err(Bad::Failed(Failure::new(Exit::BadInput, message)));
+            return Err(Bad::Failed(Failure::bad_input(message)));
         };
         attention.check(&planned(spec, &self.edit)?).map_err(bad)
     }
@@ -196,7 +196,7 @@ impl Open {
         }
         let missing = launches.iter().position(Option::is_none);
         match missing {
-            Some(at) => Err(Failure::new(Exit::BadInput, format!("`{}` is no candidate here", candidates[at].name()))),
+            Some(at) => Err(Failure::bad_input(format!("`{}` is no candidate here", candidates[at].name()))),
             None => Ok(launches.into_iter().flatten().collect()),
         }
     }
@@ -209,7 +209,7 @@ fn bad(failure: Failure) -> Bad {
 
 /// A kernel whose spec was told to a backend.
 fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
-    let plan = Plan::new(spec).map_err(|errors| Failure::new(Exit::BadInput, errors))?;
+    let plan = Plan::new(spec).map_err(Failure::bad_input)?;
     Ok(Planned { ptx: edit(spec, plan.ptx()), ..plan.into() })
 }
 

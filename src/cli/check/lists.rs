@@ -24,7 +24,7 @@ pub(super) fn lists(path: Option<&Path>) -> Result<Arc<ListKernels>, Failure> {
 /// Right and wrong patterns, of which the kernels that check them must say what is wrong, and large ones, which kernels must
 /// transpose, make of masks and list as the host does.
 pub(super) fn patterns(lists: &ListKernels, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut faults = faults_of_checks(lists).map_err(|error| Failure::new(Exit::BadInput, error))?;
+    let mut faults = faults_of_checks(lists).map_err(Failure::bad_input)?;
     faults.extend(faults_of_lists(lists)?);
     let Some(first) = faults.first() else {
         let words = "each mistake in row pointers and columns is reported by the kernels that check them";

@@ -3,7 +3,7 @@
 use bsr::Plan;
 use bsr::simulated::{DEFAULT_CLUSTERS, Options};
 
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::problem::{Defaults, DrawnProblem};
 use super::super::say;
 use super::super::simulate;
@@ -84,7 +84,7 @@ impl<'c> Problems<'c> {
     /// See [`Trial::new`].
     pub(super) fn trial(&self, index: usize) -> Result<Trial, Failure> {
         match &self.asked {
-            Asked::Kinds(_) => Trial::new(self.plan, index).map_err(|error| Failure::new(Exit::BadInput, error)),
+            Asked::Kinds(_) => Trial::new(self.plan, index).map_err(Failure::bad_input),
             Asked::One(_, trial) => Ok(trial.clone()),
         }
     }

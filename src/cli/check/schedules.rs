@@ -6,8 +6,9 @@ use bsr::simulated::lists::ListKernels;
 use bsr::simulated::{Coverage, Options, Simulated};
 use bsr::{Bsr, Dense, Layout, Op};
 
-use super::super::dtypes::{Number, Typed, with_types};
-use super::super::exit::{Exit, Failure};
+use bsr_runtime::typed::{Number, Typed, with_types};
+
+use super::super::exit::Failure;
 use super::super::operands::{inputs, scales};
 use super::super::product::{self, Ran};
 use super::super::sampled;
@@ -50,6 +51,7 @@ pub(super) struct Checked {
 
 impl Typed for Check<'_> {
     type Output = Checked;
+    type Error = Failure;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Checked, Failure> {
         let spec = self.kernel.plan().spec();
@@ -81,7 +83,7 @@ impl Check<'_> {
             return Ok(drawn);
         }
         let values = drawn.values().iter().map(|value| T::from_f64(value.to_f64().abs())).collect();
-        Bsr::from_structure(member.structure.clone(), values).map_err(|error| Failure::new(Exit::BadInput, error))
+        Bsr::from_structure(member.structure.clone(), values).map_err(Failure::bad_input)
     }
 
     /// A dense factor, row-major.

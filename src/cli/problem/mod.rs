@@ -10,7 +10,7 @@ use bsr::read::{FillIn, Sparse};
 use bsr::{Bsr, Dense, Dtype, Element, Inputs, KernelSpec, Layout, Op, Pattern, Structure, read};
 use bsr_tuner::problem::{self as workload, Workload};
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::operands;
 pub(super) use args::{Defaults, ProblemArgs, in_a_shell};
 pub(super) use sizes::Sizes;
@@ -41,7 +41,7 @@ impl DrawnProblem {
     pub(super) fn new(args: &ProblemArgs, defaults: Defaults) -> Result<Self, Failure> {
         if let Some(flag) = args.of_attention() {
             let message = format!("{flag} is of op = attention\n  help: drop {flag}, or a spec with op = attention");
-            return Err(Failure::new(Exit::BadInput, message));
+            return Err(Failure::bad_input(message));
         }
         let source = match &args.matrix {
             None => {
@@ -91,7 +91,7 @@ impl DrawnProblem {
 
     /// Makes sure that a list is one, and not too long.
     fn check_list(&self, spec: &KernelSpec) -> Result<(), Failure> {
-        let refused = |message: String| Err(Failure::new(Exit::BadInput, message));
+        let refused = |message: String| Err(Failure::bad_input(message));
         match self.batch {
             Some(batch) if !spec.batch.is_on() => refused(format!(
                 "--batch {batch} beside batch = off: a launch multiplies one product\n  help: batch = on in the SPEC of \
@@ -112,7 +112,7 @@ impl DrawnProblem {
         let Workload { facts, m, n, k, source, seed } = workload;
         let source = match source {
             workload::Source::Pattern(words) => {
-                let pattern = words.parse().map_err(|error| Failure::new(Exit::BadInput, error))?;
+                let pattern = words.parse().map_err(Failure::bad_input)?;
                 Source::Pattern { pattern, k: *k, is_default: false }
             }
             workload::Source::File(path) => scaled(path, None, read::load(path, *seed)?)?,
@@ -120,10 +120,10 @@ impl DrawnProblem {
                 scaled(file, Some(name), read::load_array(file, Some(name), *seed)?)?
             }
             workload::Source::Mask { .. } => {
-                return Err(Failure::new(Exit::BadInput, "the pattern of an attention is no matrix"));
+                return Err(Failure::bad_input("the pattern of an attention is no matrix"));
             }
             workload::Source::Given => {
-                return Err(Failure::new(Exit::BadInput, "a matrix of a running program cannot be made again"));
+                return Err(Failure::bad_input("a matrix of a running program cannot be made again"));
             }
         };
         let given = match (&source, facts.op()) {
@@ -211,14 +211,11 @@ impl DrawnProblem {
             Op::Sdd | Op::Attention => ([m, n], "--k"),
         };
         match (&self.source, said.into_iter().find(|(_, given)| given.is_some())) {
-            (Source::File { path, .. }, Some((flag, _))) => Err(Failure::new(
-                Exit::BadInput,
-                format!(
-                    "{flag} beside --matrix: {} says how large it is\n  help: drop {flag}; {other} is free in op = {}",
-                    path.display(),
-                    spec.op
-                ),
-            )),
+            (Source::File { path, .. }, Some((flag, _))) => Err(Failure::bad_input(format!(
+                "{flag} beside --matrix: {} says how large it is\n  help: drop {flag}; {other} is free in op = {}",
+                path.display(),
+                spec.op
+            ))),
             _ => Ok(()),
         }
     }
@@ -284,7 +281,7 @@ impl DrawnProblem {
                     exponent => sparse.clone().scaled(f64::from(exponent).exp2()).to_bsr(block),
                 };
                 let (a, fill_in) =
-                    converted.map_err(|error| Failure::new(Exit::BadInput, format!("{}: {error}", path.display())))?;
+                    converted.map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
                 Ok((a, Some(fill_in)))
             }
         }
@@ -390,7 +387,7 @@ pub(super) fn check_memory(operands: &[(&str, f64, Dtype)], help: &str) -> Resul
             let fact = "the problem does not fit this machine's memory";
             let available = gigabytes(available as f64);
             let message = format!("{fact}\n  {sum}; {available} GB are available\n  help: {help}");
-            Err(Failure::new(Exit::BadInput, message))
+            Err(Failure::bad_input(message))
         }
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bsr::read::Sparse;
 use bsr::{Dtype, Element, Pattern};
 
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 
 /// A file whose largest magnitude lies outside these bounds is scaled, so that f16 holds it and its products.
 const MAGNITUDES: std::ops::RangeInclusive<f64> = 1.0 / 256.0..=256.0;
@@ -42,25 +42,19 @@ impl fmt::Display for Source {
 
 pub(super) fn scaled(path: &Path, tensor: Option<&str>, sparse: Sparse) -> Result<Source, Failure> {
     if sparse.rows() == 0 || sparse.cols() == 0 {
-        return Err(Failure::new(
-            Exit::BadInput,
-            format!(
-                "{}: the matrix is {} x {}, there is nothing to multiply",
-                path.display(),
-                sparse.rows(),
-                sparse.cols()
-            ),
-        ));
+        return Err(Failure::bad_input(format!(
+            "{}: the matrix is {} x {}, there is nothing to multiply",
+            path.display(),
+            sparse.rows(),
+            sparse.cols()
+        )));
     }
     if let Some((row, col, value)) = sparse.first_not_finite() {
         let (name, count) = (path.display(), sparse.not_finite());
-        return Err(Failure::new(
-            Exit::BadInput,
-            format!(
-                "{name}: {value} at row {row}, column {col}, counted from 0; {count} values are NaN or infinite, and a product \
+        return Err(Failure::bad_input(format!(
+            "{name}: {value} at row {row}, column {col}, counted from 0; {count} values are NaN or infinite, and a product \
                  with them cannot be compared\n  help: replace them in the file"
-            ),
-        ));
+        )));
     }
     let exponent = scale(sparse.largest());
     let (path, tensor) = (path.to_owned(), tensor.map(str::to_owned));

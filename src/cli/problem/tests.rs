@@ -3,6 +3,7 @@
 use bsr::write::{self, Options};
 use bsr::{Pattern, Permutation, f16};
 
+use super::super::exit::Exit;
 use super::source::scale;
 use super::*;
 

@@ -22,7 +22,7 @@ use super::super::verdict::CheckArgs;
 /// # Errors
 /// Bad input: it cannot be read.
 pub(super) fn machine_code(path: &Path) -> Result<Vec<u8>, Failure> {
-    let cannot = |error| Failure::new(Exit::BadInput, format!("cannot read {}: {error}", path.display()));
+    let cannot = |error| Failure::bad_input(format!("cannot read {}: {error}", path.display()));
     std::fs::read(path).map_err(cannot)
 }
 

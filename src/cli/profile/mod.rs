@@ -122,5 +122,5 @@ fn of_kernel(planned: &Planned, args: &ProblemArgs) -> Result<TuningProblem, Fai
 }
 
 fn unreadable(why: String) -> Failure {
-    Failure::new(Exit::Wrong, format!("ncu's report cannot be read: {why}\n  help: another version of ncu"))
+    Failure::wrong(format!("ncu's report cannot be read: {why}\n  help: another version of ncu"))
 }

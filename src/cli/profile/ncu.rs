@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::toolkit::{self, PLACES};
 use super::super::{cannot_write, invocation};
 
@@ -63,7 +63,7 @@ impl Ncu {
             Some(path) if path.is_file() => Ok(Self { path: path.to_owned() }),
             Some(path) => {
                 let message = format!("there is no ncu at {}, where --ncu says\n  help: correct --ncu", path.display());
-                Err(Failure::new(Exit::BadInput, message).into())
+                Err(Failure::bad_input(message).into())
             }
             None => toolkit::find("ncu", None).map(|path| Self { path }).ok_or_else(|| {
                 NoReport::NoCounters(format!("no ncu (Nsight Compute) {PLACES}, and --ncu names none: {INSTEAD}"))
@@ -80,7 +80,7 @@ impl Ncu {
         let folder = tempfile::tempdir().map_err(|error| cannot_write(&std::env::temp_dir(), &error))?;
         let report = Report { ncu: self.path.clone(), folder };
         let again = invocation::again()
-            .map_err(|error| Failure::new(Exit::Wrong, format!("cannot find this program to profile it: {error}")))?(
+            .map_err(|error| Failure::wrong(format!("cannot find this program to profile it: {error}")))?(
         );
         let mut command = Command::new(&self.path);
         command.args(arguments(entry, &report.file())).arg(again.get_program()).args(again.get_args());
@@ -113,7 +113,7 @@ impl Report {
         let output = started(&self.ncu, &mut command)?;
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(Failure::new(Exit::Wrong, format!("ncu does not print its report\n{}", said(&output).trim()))),
+            false => Err(Failure::wrong(format!("ncu does not print its report\n{}", said(&output).trim()))),
         }
     }
 }
@@ -138,12 +138,12 @@ fn trouble(said: &str, is_there: bool) -> Option<NoReport> {
             "ncu may not read the counters of this GPU ({NO_RIGHTS}; an administrator allows it): {INSTEAD}"
         )));
     }
-    (!is_there).then(|| Failure::new(Exit::Wrong, format!("ncu made no report\n{}", said.trim())).into())
+    (!is_there).then(|| Failure::wrong(format!("ncu made no report\n{}", said.trim())).into())
 }
 
 fn started(path: &Path, command: &mut Command) -> Result<Output, Failure> {
     let output = command.output();
-    output.map_err(|error| Failure::new(Exit::BadInput, format!("cannot start {}: {error}", path.display())))
+    output.map_err(|error| Failure::bad_input(format!("cannot start {}: {error}", path.display())))
 }
 
 fn said(output: &Output) -> String {

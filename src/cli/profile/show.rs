@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use bsr::roofs::Limit;
-use comfy_table::{CellAlignment, Table, presets};
 
 use super::super::exit::Failure;
 use super::super::line;
 use super::super::spec::Planned;
-use super::super::width::fitted;
+use super::super::table::{fitted, markdown};
 use super::counters::Counters;
 use super::lines::Lined;
 use super::sections;
@@ -106,12 +105,8 @@ fn percent(part: f64, all: f64) -> String {
 }
 
 fn print(out: &mut dyn Write, head: [&str; 3], rows: impl Iterator<Item = [String; 3]>) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(head);
+    let mut table = markdown(head, &head[..1]);
     table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     Ok(writeln!(out, "\n{}", fitted(table))?)
 }
 

@@ -115,9 +115,8 @@ impl BackendKind {
             (_, Devices::All) => vec![0],
             (_, Devices::These(numbers)) => numbers.clone(),
         };
-        let again = invocation::again().map_err(|error| {
-            Failure::new(Exit::Wrong, format!("cannot find this program to start backends: {error}"))
-        })?;
+        let again = invocation::again()
+            .map_err(|error| Failure::wrong(format!("cannot find this program to start backends: {error}")))?;
         let remote = move |number: usize| {
             let (again, name) = (again.clone(), self.name(number));
             let command = move || {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bsr_tuner::backend::Limits;
+use bsr_tuner::pick::Gpu;
 use bsr_tuner::search::Strategy;
 use bsr_tuner::store::{Rejection, Run};
 use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
@@ -23,7 +24,7 @@ use super::output::{Outputs, Replace};
 use super::problem::{Defaults, DrawnProblem, ProblemArgs, in_a_shell};
 use super::{interrupt, invocation, line};
 use backends::{BackendKind, Backends, Devices};
-use points::{Asked, Card};
+use points::Asked;
 use watch::Watch;
 
 /// Where records are kept unless another file is named.
@@ -128,14 +129,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         BackendKind::Gpu | BackendKind::FaultInjection => Some(args.devices.first()?),
         _ => None,
     };
-    let card = match &gpu {
-        Some(gpu) => Card { gpu: &gpu.info().name, capability: gpu.info().compute_capability },
-        None => Card { gpu: "NVIDIA H200", capability: (9, 0) },
-    };
+    let card = gpu.as_ref().map_or_else(Gpu::default, |gpu| gpu.info().into());
     let Asked { jobs, rejected, digest } = points::read(&workloads, &args.space, args.strategy.strategy(seed), &card)?;
     if jobs.iter().all(|job| job.points.is_empty()) {
-        return Err(Failure::new(
-            Exit::BadInput,
+        return Err(Failure::bad_input(
             "the space has no kernel for this product\n  help: `bsr space` with the same --kernel says why",
         ));
     }
@@ -192,7 +189,7 @@ fn workloads(args: &Args) -> Result<(Vec<Workload>, u64), Failure> {
     if let Some(path) = args.problem.inputs().filter(|path| path.to_str().is_none()) {
         // What is asked of a backend, and kept in a database, is text.
         let fact = format!("the name of {} is not UTF-8, which a database cannot hold", path.display());
-        return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: rename the file, or link to it")));
+        return Err(Failure::bad_input(format!("{fact}\n  help: rename the file, or link to it")));
     }
     let problem = DrawnProblem::new(&args.problem, Defaults::GPU)?;
     Ok((vec![problem.workload(&facts)], problem.seed))

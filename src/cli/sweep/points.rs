@@ -5,7 +5,7 @@ use std::path::Path;
 use bsr::KernelSpec;
 use bsr_codegen::emit::fingerprint;
 use bsr_tuner::model::{self, predict};
-use bsr_tuner::pick::space_for;
+use bsr_tuner::pick::{Gpu, space_for};
 use bsr_tuner::search::Strategy;
 use bsr_tuner::space::read_facts;
 use bsr_tuner::store::Rejection;
@@ -13,7 +13,7 @@ use bsr_tuner::sweep::{Job, Searched, SweepPoint};
 use bsr_tuner::{Facts, Space, TuningProblem, Workload};
 
 use super::super::attention;
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::problem::DrawnProblem;
 
 /// The points of several products, ready to be swept.
@@ -25,13 +25,6 @@ pub(super) struct Asked {
     pub(super) digest: String,
 }
 
-/// Whose times are predicted, and which spaces suit it.
-pub(super) struct Card<'c> {
-    /// The name of the GPU.
-    pub(super) gpu: &'c str,
-    pub(super) capability: (u32, u32),
-}
-
 /// Stands for the space that suits a product.
 const AUTO: &str = "auto";
 
@@ -39,9 +32,9 @@ const AUTO: &str = "auto";
 ///
 /// # Errors
 /// Bad input.
-fn space(argument: &str, facts: &Facts, card: &Card<'_>) -> Result<Space, Failure> {
+fn space(argument: &str, facts: &Facts, gpu: &Gpu) -> Result<Space, Failure> {
     Ok(match argument {
-        AUTO => space_for(card.capability, facts)?,
+        AUTO => space_for(gpu.capability, facts)?,
         argument => Space::find(argument)?,
     })
 }
@@ -54,26 +47,20 @@ pub(super) fn facts(space: &str, kernel: Option<&str>) -> Result<Facts, Failure>
     match kernel {
         Some(text) => Ok(read_facts(text)?),
         None if space != AUTO => Ok(Space::find(space)?.facts()?),
-        None => Err(Failure::new(
-            Exit::BadInput,
+        None => Err(Failure::bad_input(
             "nothing says what is multiplied\n  help: --kernel \"bm = 512, bk = 112\", or a --space with bm and bk in it",
         )),
     }
 }
 
-/// The points of every workload.
+/// The points of every workload, predicted for a GPU in a space that suits it.
 ///
 /// # Errors
 /// Bad input: a pattern that cannot be had, a space that contradicts the product.
-pub(super) fn read(
-    workloads: &[Workload],
-    argument: &str,
-    strategy: Strategy,
-    card: &Card<'_>,
-) -> Result<Asked, Failure> {
+pub(super) fn read(workloads: &[Workload], argument: &str, strategy: Strategy, gpu: &Gpu) -> Result<Asked, Failure> {
     let mut asked = Asked { jobs: Vec::new(), rejected: Vec::new(), digest: String::new() };
     let mut texts = String::new();
-    let (rates, _) = model::for_gpu(card.gpu, None);
+    let (rates, _) = model::for_gpu(&gpu.name, None);
     for workload in workloads {
         let facts = workload.facts;
         let structure = match facts.is_attention() {
@@ -81,7 +68,7 @@ pub(super) fn read(
             false => DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure,
         };
         let problem = TuningProblem::new(workload.clone(), &structure);
-        let points = space(argument, &facts, card)?.points(&facts)?;
+        let points = space(argument, &facts, gpu)?.points(&facts)?;
         let key = problem.key();
         let rejection = |(reason, points)| Rejection { problem: key.clone(), reason, points };
         asked.rejected.extend(points.reasons().into_iter().map(rejection));
@@ -103,5 +90,5 @@ pub(super) fn read(
 /// # Errors
 /// Bad input: no such list.
 pub(super) fn list(name: &Path) -> Result<Vec<Workload>, Failure> {
-    bsr_tuner::workloads::find(&name.to_string_lossy()).map_err(|error| Failure::new(Exit::BadInput, error))
+    bsr_tuner::workloads::find(&name.to_string_lossy()).map_err(Failure::bad_input)
 }

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use bsr_tuner::report::attribute_line;
 use bsr_tuner::sweep::{Ended, Outcome};
 use bsr_tuner::{DeviceKind, Record, Timing, Verdict, Workload};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::super::line;
-use super::super::width::fitted;
+use super::super::table::{fitted, markdown, or_dash, percent};
 
 /// Kernels in the table.
 const TOP: usize = 10;
@@ -74,22 +74,16 @@ fn table(outcome: &Outcome) -> Table {
     let is_model = outcome.device.kind == DeviceKind::Sim;
     let header: &[&str] = if is_model { &PREDICTED } else { &MEASURED };
     let row = if is_model { predicted } else { measured };
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+    let mut table = markdown(header, &[KERNEL]);
     let ranking = outcome.ranking.iter().take(TOP).enumerate();
     table.add_rows(ranking.map(|(at, record)| row((at + 1).to_string(), record)));
     table.add_rows(outcome.baselines.iter().map(|record| row(String::new(), record)));
-    for (column, title) in table.column_iter_mut().zip(header) {
-        if *title != KERNEL {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
     table
 }
 
 fn measured(rank: String, record: &Record) -> Vec<String> {
     let timing = record.timing.as_ref();
-    let ci = |timing: &Timing| timing.relative_ci.map(|ci| format!("{:.1} %", 100.0 * ci));
+    let ci = |timing: &Timing| timing.relative_ci.map(percent);
     // A library's own operations are not those of the stored blocks.
     let rate = record.tflops().filter(|_| !record.baseline);
     vec![
@@ -121,8 +115,4 @@ fn subject(record: &Record) -> String {
         Some(why) => format!("{}: {}", record.subject, why.lines().next().unwrap_or_default()),
         None => record.subject.clone(),
     }
-}
-
-fn or_dash(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "-".to_owned())
 }

@@ -73,7 +73,7 @@ fn record(
     let ops: Vec<_> = of_file.iter().map(|workload| workload.facts.op()).chain(ops).collect();
     if let Some(other) = ops.iter().find(|op| **op != ops[0]) {
         let fact = format!("one is of op = {}, the other of op = {other}: no problem is one of both", ops[0]);
-        return Err(Failure::new(Exit::BadInput, format!("{fact}\n  help: two kernels of one operation")));
+        return Err(Failure::bad_input(format!("{fact}\n  help: two kernels of one operation")));
     }
     let opened = subject::open(args.device, first)?;
     let subject = match of_file.filter(|_| !args.work.problem.asks()) {

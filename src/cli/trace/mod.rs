@@ -144,10 +144,9 @@ fn of_spec(text: &str, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure
 fn of_file(path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if args.output.is_some() || args.write_ptx.is_some() || args.work.ptx.path().is_some() {
         let fact = format!("{} is read as a trace, which is written already and has no PTX", path.display());
-        return Err(Failure::new(
-            Exit::BadInput,
-            format!("{fact}\n  help: --svg draws it; a SPEC has a `=`, or is a .toml file"),
-        ));
+        return Err(Failure::bad_input(format!(
+            "{fact}\n  help: --svg draws it; a SPEC has a `=`, or is a .toml file"
+        )));
     }
     let trace = side::read(path)?;
     let summary = Summary::of_trace(&trace).map_err(|error| side::unreadable(path, &error))?;
@@ -162,7 +161,7 @@ fn of_file(path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failur
 /// Draws the picture that is asked for.
 fn draw(trace: &Value, args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(path) = &args.svg else { return Ok(()) };
-    let nothing = || Failure::new(Exit::BadInput, "there is nothing to draw: no role of the trace has a slice");
+    let nothing = || Failure::bad_input("there is nothing to draw: no role of the trace has a slice");
     let picture = timeline_picture(&Traced::read(trace)?).ok_or_else(nothing)?;
     output::write_text(path, &picture)?;
     Ok(line(out, "picture", format_args!("{} B written to {}", picture.len(), path.display()))?)

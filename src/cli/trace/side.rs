@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bsr_tuner::{TraceOf, Workload};
 use serde_json::Value;
 
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::{input, spec};
 
 /// A SPEC argument, or the path of a file that `bsr trace` wrote.
@@ -29,7 +29,7 @@ pub(in super::super) fn read(path: &Path) -> Result<Value, Failure> {
 
 /// The same words for whatever is wrong with a file.
 pub(in super::super) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Exit::BadInput, format!("{}: {why}", path.display()))
+    Failure::bad_input(format!("{}: {why}", path.display()))
 }
 
 /// What a trace is of, in words; nothing of an earlier version's.

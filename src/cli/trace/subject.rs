@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::super::attention;
 use super::super::device::{self, DeviceChoice, Opened};
-use super::super::exit::{Exit, Failure};
+use super::super::exit::Failure;
 use super::super::problem::{Defaults, DrawnProblem};
 use super::super::spec::Planned;
 use super::super::work_args::WorkArgs;
@@ -134,7 +134,7 @@ pub(super) fn record(
             simulated(subject, &both.1, workload.seed, out)?
         }
     };
-    let nothing = || Failure::new(Exit::BadInput, "nothing is launched, so nothing is recorded: the result is empty");
+    let nothing = || Failure::bad_input("nothing is launched, so nothing is recorded: the result is empty");
     let timeline = Timeline::new(&plan, &words.ok_or_else(nothing)?, clock)?;
     let mut trace = timeline.perfetto();
     TraceOf::now(workload, device, times).write(&mut trace);

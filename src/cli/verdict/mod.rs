@@ -8,7 +8,7 @@ use std::fmt;
 use bsr::reference::{self, Comparison, Fused};
 use bsr::{Dense, Element, KernelSpec, Structure};
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 pub(super) use rows::{Rows, RowsAsked, longest_sum};
 use wrong::{Place, Wrong};
 
@@ -92,7 +92,7 @@ pub(super) fn judge_second(got: Option<&[f32]>, rows: &Rows, want: &Fused) -> Re
     let row = beyond
         .map_or_else(String::new, |at| format!("\n  row {} is further off than rounding explains", rows.list[at]));
     let words = words(&comparison, Tolerance::strict(tolerance));
-    Err(Failure::new(Exit::Wrong, format!("wrong second result\n  {words}{row}")))
+    Err(Failure::wrong(format!("wrong second result\n  {words}{row}")))
 }
 
 /// A comparison in words: the error beside what is right, then where the largest difference is.
@@ -238,7 +238,7 @@ impl Verdict {
                 self.unwritten, self.poison
             ));
         }
-        Err(Failure::new(Exit::Wrong, report))
+        Err(Failure::wrong(report))
     }
 }
 
@@ -249,6 +249,7 @@ mod tests {
     use bsr::reference::Bounds;
     use bsr::{Layout, f16};
 
+    use super::super::exit::Exit;
     use super::*;
 
     /// What elements must be, each to `relative` of it.

@@ -13,13 +13,12 @@ mod fake;
 mod remote;
 mod serve;
 mod sim;
-mod types;
 mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bsr_codegen::KernelSpec;
+use bsr_codegen::{KernelSpec, Refusal};
 use bsr_runtime::bench::Power;
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +121,13 @@ pub struct Trouble {
 }
 
 bsr_codegen::message_as_debug!(Trouble);
+
+/// A candidate that this backend does not take.
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        draw::refused(refusal)
+    }
+}
 
 impl Trouble {
     /// Something that happened to the candidate at a place in the call; the backend goes on.

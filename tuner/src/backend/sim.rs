@@ -11,16 +11,14 @@ use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::reference::{self, WrongResult};
 use bsr_runtime::schedule::BlockIndex;
 use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Simulated};
+use bsr_runtime::typed::{Number, Typed, with_types};
 use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales};
 
 use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
-use super::types::{Typed, with_types};
 use super::{Backend, Candidate, Checked, Opened, Rounds, Timings, Trouble, attention, structure};
-use crate::model::{self, Card, predict};
+use crate::model::{Card, predict};
 use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
 
-/// The GPU whose times are predicted.
-const GPU: &str = "NVIDIA H200";
 /// CTAs of a persistent kernel that are simulated at a time.
 const CTAS: u32 = 4;
 /// Operations on stored blocks in an instance of a problem: about a second of simulation.
@@ -46,7 +44,7 @@ struct Open {
 
 impl Default for Sim {
     fn default() -> Self {
-        Self { card: model::for_gpu(GPU, None).0, open: None, known: HashMap::new() }
+        Self { card: Card::h200(), open: None, known: HashMap::new() }
     }
 }
 
@@ -115,7 +113,7 @@ impl Sim {
             self.known.insert(*spec, done);
             return Ok(done);
         }
-        let done = with_types(spec, Run { plan: &plan, workload }).and_then(|done| done).map_err(of_candidate)?;
+        let done = with_types(spec, Run { plan: &plan, workload }).map_err(of_candidate)?;
         self.known.insert(*spec, done);
         Ok(done)
     }
@@ -153,7 +151,7 @@ impl Backend for Sim {
         self.open = Some(Open { problem: problem.clone(), instance: Self::instance(workload)? });
         let device = DeviceId {
             kind: DeviceKind::Sim,
-            name: format!("model of the {GPU}"),
+            name: format!("model of the {}", self.card.name),
             driver: format!("bsr {}; results checked on the simulator", env!("CARGO_PKG_VERSION")),
         };
         Ok(Opened { problem, device, baselines: vec![] })
@@ -178,9 +176,10 @@ struct Run<'r> {
 }
 
 impl Typed for Run<'_> {
-    type Output = Result<f64, Trouble>;
+    type Output = f64;
+    type Error = Trouble;
 
-    fn run<S: Element, D: Element, C: Element>(self) -> Self::Output {
+    fn run<S: Number, D: Number, C: Number>(self) -> Result<f64, Trouble> {
         let (spec, Workload { m, n, k, seed, .. }) = (self.plan.spec(), self.workload);
         let ptx = self.plan.ptx();
         let clusters = (CTAS / self.plan.cluster()).max(1);
@@ -359,7 +358,7 @@ mod tests {
             assert!(checked.relative_error.is_some_and(|error| error < 0.1), "{facts}");
             let times = sim.time(std::slice::from_ref(&candidate), &ONCE).unwrap().samples_us;
             let Candidate::Kernel(spec) = candidate else { panic!("{facts} is no kernel") };
-            let wanted = predict(&Plan::new(&spec).unwrap(), &opened.problem, &model::for_gpu(GPU, None).0).us;
+            let wanted = predict(&Plan::new(&spec).unwrap(), &opened.problem, &Card::h200()).us;
             assert_eq!(times, [[wanted]], "{facts}");
         }
     }

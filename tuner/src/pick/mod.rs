@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bsr_codegen::{KernelSpec, Plan, Refusal};
 use bsr_runtime::gpu::DeviceInfo;
+use bsr_runtime::roofs::Sheet;
 use rayon::prelude::*;
 
 use crate::model::{self, Card, Known, predict};
@@ -46,6 +47,19 @@ pub struct Gpu {
     pub driver: String,
     /// Its compute capability: (9, 0).
     pub capability: (u32, u32),
+}
+
+impl From<&Sheet> for Gpu {
+    fn from(card: &Sheet) -> Self {
+        Self { name: card.name.to_owned(), driver: String::new(), capability: card.capability }
+    }
+}
+
+/// The GPU that is meant where there is none and none is named: that of the shipped table.
+impl Default for Gpu {
+    fn default() -> Self {
+        Self::from(Sheet::MEASURED)
+    }
 }
 
 impl From<&DeviceInfo> for Gpu {

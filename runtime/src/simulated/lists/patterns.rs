@@ -4,6 +4,7 @@ use bsr_codegen::TileScheduler;
 
 use super::*;
 use crate::Pattern;
+use crate::machine;
 use crate::schedule::SddmmWork;
 use crate::simulated::SimulatedError;
 
@@ -254,7 +255,7 @@ fn faults_of_masks(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
         }
         let capacity = structure.nnzb().saturating_add_signed(room);
         let mut memory = GlobalMemory::new();
-        let mask = bytes(&mut memory, mask);
+        let mask = machine::upload(&mut memory, mask);
         let mut stream = Stream::new(kernels, &mut memory);
         let [counts, row_ptr, col_idx] = [rows, rows + 1, capacity].map(|words| stream.alloc(words));
         let numbers = [rows as u32, cols as u32, capacity as u32];

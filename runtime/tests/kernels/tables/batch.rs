@@ -6,12 +6,12 @@ use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::reference::Fused;
 use bsr_runtime::schedule::BlockIndex;
 use bsr_runtime::simulated::{Options, Simulated};
+use bsr_runtime::typed::{Number, Typed, with_types};
 use bsr_runtime::{Bsr, Dense, Inputs, Launcher, Scales};
 use rayon::prelude::*;
 
 use crate::case::{Blocks, Case, Failure, block_as_read, parse, shape_of};
 use crate::run::load;
-use crate::types::{Number, Typed, with_types};
 use crate::walled::{Walled, bits};
 use crate::watchdog::watch;
 use crate::{device, tell};
@@ -147,6 +147,7 @@ struct Simulate<'r>(&'r List);
 
 impl Typed for Simulate<'_> {
     type Output = f64;
+    type Error = Failure;
 
     fn run<S: Number, D: Number, C: Number>(self) -> Result<f64, Failure> {
         let list = self.0;
@@ -178,6 +179,7 @@ struct Launch<'r> {
 
 impl Typed for Launch<'_> {
     type Output = f64;
+    type Error = Failure;
 
     fn run<S: Number, D: Number, C: Number>(self) -> Result<f64, Failure> {
         let Self { list, device, launcher } = self;
@@ -213,6 +215,7 @@ struct Repeat<'r>(Launch<'r>);
 
 impl Typed for Repeat<'_> {
     type Output = f64;
+    type Error = Failure;
 
     fn run<S: Number, D: Number, C: Number>(self) -> Result<f64, Failure> {
         let Launch { list, device, launcher } = self.0;

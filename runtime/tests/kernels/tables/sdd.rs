@@ -6,6 +6,7 @@ use bsr_codegen::{Argument, KernelSpec, Problem};
 use bsr_runtime::gpu::{DeviceBsr, DeviceDense, Stream, tensor_map};
 use bsr_runtime::schedule::SddmmWork;
 use bsr_runtime::simulated::Schedule;
+use bsr_runtime::typed::with_types;
 use bsr_runtime::{Dense, Element, Launcher, Layout, Structure};
 use half::f16;
 use rayon::prelude::*;
@@ -13,7 +14,6 @@ use rayon::prelude::*;
 use crate::case::{Blocks, Failure};
 use crate::run::{Judged, load};
 use crate::sddmm::{Check, SddmmCase, Simulate};
-use crate::types::with_types;
 use crate::{device, tell};
 
 use Blocks::{FullRows, Lengths, Pattern};

@@ -1,9 +1,8 @@
 //! A launch as the model simulates it: when clusters compute their tiles, the first that ends above and the last below.
 
-use super::super::picture::Svg;
+use super::super::picture::{Svg, WIDTH};
 use super::super::words;
 
-const WIDTH: f64 = 1080.0;
 const LABEL: f64 = 96.0;
 const LANE: f64 = 12.0;
 const BAR: f64 = 10.0;

@@ -1,9 +1,8 @@
 //! Shared memory as a bar, to scale, from its first byte to the last that a CTA can have.
 
 use super::facts::{Facts, Region};
-use super::svg::Svg;
+use super::svg::{Svg, WIDTH};
 
-const WIDTH: f64 = 1080.0;
 const BAR: [f64; 2] = [26.0, 64.0];
 const HEIGHT: f64 = 128.0;
 /// Pixels of a letter, about.

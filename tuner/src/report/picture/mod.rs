@@ -9,7 +9,7 @@ pub(super) mod timeline;
 use bsr_codegen::Plan;
 
 pub(super) use facts::{Facts, Region};
-pub(super) use svg::Svg;
+pub(super) use svg::{Svg, WIDTH};
 
 /// The pictures of one plan, as SVG.
 #[derive(Debug)]

@@ -5,10 +5,9 @@
 //! consumers have released it, and the result is stored under the next tile's stages or before them.
 
 use super::facts::{Facts, Ring};
-use super::svg::Svg;
+use super::svg::{Svg, WIDTH};
 
 const LABEL: f64 = 178.0;
-const WIDTH: f64 = 1080.0;
 const LANE: f64 = 26.0;
 const BAR: f64 = 20.0;
 const TOP: f64 = 8.0;

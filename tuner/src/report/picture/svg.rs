@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+/// Pixels of the page's pictures from left to right.
+pub(in crate::report) const WIDTH: f64 = 1080.0;
 /// Pixels of a line of words.
 const LINE: f64 = 18.0;
 

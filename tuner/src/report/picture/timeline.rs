@@ -7,9 +7,8 @@ use bsr_codegen::probes::Group;
 use bsr_runtime::timeline::{Lane, Span, Trace};
 
 use super::super::words;
-use super::svg::Svg;
+use super::svg::{Svg, WIDTH};
 
-const WIDTH: f64 = 1080.0;
 const LABEL: f64 = 150.0;
 const TOP: f64 = 6.0;
 /// Pixels of a column of the whole.
@@ -22,19 +21,9 @@ const AFTER: usize = 40;
 /// Slices of one role from close by, of which a producer may have more than a consumer.
 const MOST: usize = 400;
 
-/// The class of a group's colour.
-fn class(group: Group) -> &'static str {
-    match group {
-        Group::Full => "t-full",
-        Group::Empty => "t-empty",
-        Group::Loads => "t-loads",
-        Group::Wgmma => "t-wgmma",
-        Group::Softmax => "t-softmax",
-        Group::Release => "t-release",
-        Group::Epilogue => "t-epilogue",
-        Group::Switch => "t-switch",
-        Group::Merge => "t-merge",
-    }
+/// The class of a group's colour: `t-full`, `t-wgmma`.
+fn class(group: Group) -> String {
+    format!("t-{group:?}").to_lowercase()
 }
 
 /// Pixels of a text, about: no narrower than it is.
@@ -137,7 +126,7 @@ impl Drawing {
         let mut x = LABEL;
         for group in Group::ALL {
             if trace.lanes.iter().any(|lane| lane.slices.iter().any(|(found, _)| *found == group)) {
-                self.svg.rect([x, self.y, 12.0, 12.0], class(group), group.words());
+                self.svg.rect([x, self.y, 12.0, 12.0], &class(group), group.words());
                 self.svg.text([x + 17.0, self.y + 10.5], "", group.words());
                 x += 38.0 + wide(group.words());
             }
@@ -183,7 +172,7 @@ impl Drawing {
                 }
             }
             if !path.is_empty() {
-                self.svg.path(&path, class(group), &format!("{}: {}", lane.role, group.words()));
+                self.svg.path(&path, &class(group), &format!("{}: {}", lane.role, group.words()));
             }
         }
         self.y += HEIGHT + 4.0;
@@ -195,7 +184,7 @@ impl Drawing {
         self.svg.text([LABEL - 10.0, self.y + 15.0], "end", &lane.role);
         for (group, span) in lane.slices.iter().filter(|(_, span)| window.has(span)).take(MOST) {
             let (from, to) = (window.x(span.from), window.x(span.to));
-            self.svg.rect([from, self.y, (to - from).max(0.4), HEIGHT], class(*group), &window.title(span));
+            self.svg.rect([from, self.y, (to - from).max(0.4), HEIGHT], &class(*group), &window.title(span));
             if to - from > wide(&span.name) + 6.0 {
                 self.svg.text([f64::midpoint(from, to), self.y + 15.0], "middle inside", &span.name);
             }
