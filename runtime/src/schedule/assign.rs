@@ -305,4 +305,32 @@ mod tests {
         let order: Vec<[u32; 2]> = grid.order().map(|place| [place.row, place.column]).collect();
         assert_eq!(order, [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [0, 2]]);
     }
+
+    #[test]
+    fn the_first_of_the_best_swaps_is_found() {
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..2000 {
+            let mut list = || (0..draw(6)).map(|_| ((), 1 + draw(12))).collect::<Vec<_>>();
+            let rest = vec![list(), list(), list(), list()];
+            let loads: Vec<u64> = rest.iter().map(|list| list.iter().map(|tile| tile.1).sum::<u64>()).collect();
+            let busiest = (0..4).max_by_key(|c| loads[*c]).unwrap_or(0);
+            let (mut best, mut finish) = (None, loads[busiest]);
+            for other in (0..4).filter(|other| *other != busiest) {
+                for (give, (_, given)) in rest[busiest].iter().enumerate() {
+                    for (take, (_, taken)) in rest[other].iter().enumerate().filter(|(_, tile)| tile.1 < *given) {
+                        let after = (loads[busiest] - (given - taken)).max(loads[other] + (given - taken));
+                        if after < finish {
+                            (finish, best) = (after, Some((other, give, take)));
+                        }
+                    }
+                }
+            }
+            let assignment = Assignment { in_order: vec![vec![]; 4], rest, loads };
+            assert_eq!(assignment.best_swap(busiest), best, "{assignment:?}");
+        }
+    }
 }
