@@ -76,11 +76,14 @@ pub use launch::{LaunchDims, Value, Values, launch, launch_params};
 pub(crate) use launch::{MOST_IN_X, MOST_IN_Y, MOST_PARAMETERS};
 pub use module::{Function, FunctionAttributes, Module};
 pub use order::DeviceOrder;
+#[cfg(feature = "simulator")]
 pub(crate) use order::UntypedOrder;
 pub(crate) use pattern::Made;
 pub use pattern::{DevicePattern, IndexWidth, PatternError, PatternShape};
 pub use scales::DeviceScales;
-pub(crate) use scales::{Range, UntypedScales};
+#[cfg(feature = "simulator")]
+pub(crate) use scales::Range;
+pub(crate) use scales::UntypedScales;
 pub use stream::{Stream, StreamRef};
 pub use tensor_map::{TensorMapCache, TensorMapError, TensorMapFault};
 pub use vector::DeviceVector;

@@ -51,17 +51,17 @@ impl Machine for Gpu<'_> {
 
     unsafe fn zero(&mut self, matrix: &UntypedDense) -> Result<(), KernelError> {
         // SAFETY: as the caller vouches.
-        Ok(unsafe { matrix.zero_on(self.device, self.stream)? })
+        unsafe { matrix.zero_on(self.device, self.stream) }.map_err(KernelError::from)
     }
 
     unsafe fn fill(&mut self, vector: UntypedVector, value: f32) -> Result<(), KernelError> {
         // SAFETY: as the caller vouches.
-        Ok(unsafe { vector.fill_on(self.device, value, self.stream)? })
+        unsafe { vector.fill_on(self.device, value, self.stream) }.map_err(KernelError::from)
     }
 
     unsafe fn launch(&mut self, shape: &LaunchShape, values: &Bound<Self>) -> Result<(), KernelError> {
         // SAFETY: as the caller vouches.
-        Ok(unsafe { gpu::launch(self.function, shape, values, self.stream)? })
+        unsafe { gpu::launch(self.function, shape, values, self.stream) }.map_err(KernelError::from)
     }
 }
 
