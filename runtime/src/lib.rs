@@ -19,6 +19,7 @@ pub mod generate;
 pub mod gpu;
 pub mod interop;
 pub mod kernel;
+mod lists;
 mod machine;
 mod operation;
 mod print;

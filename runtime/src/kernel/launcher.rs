@@ -4,9 +4,6 @@ mod free;
 mod fused;
 mod kept;
 mod listed;
-mod listed_sddmm;
-mod listed_shared;
-mod listed_split;
 mod sddmm;
 mod workspaces;
 
@@ -34,10 +31,7 @@ use crate::operation::{self, Operands, Product};
 use crate::schedule::WorkLists;
 use crate::timeline::Rings;
 use kept::Kept;
-use listed::ListedWork;
-use listed_sddmm::ListedTiles;
-use listed_shared::ListedShared;
-use listed_split::ListedSplit;
+use listed::Listed;
 pub(crate) use workspaces::Workspaces;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.
@@ -53,10 +47,7 @@ pub struct Launcher {
     rings: Option<Rings>,
     work: Mutex<HashMap<WorkKey, Arc<UploadedWork>>>,
     /// The same of patterns that live on the GPU, by their numbers.
-    listed: Kept<ListedWork>,
-    listed_sddmms: Kept<ListedTiles>,
-    listed_shared: Kept<ListedShared>,
-    listed_split: Kept<ListedSplit>,
+    listed: Kept<Listed>,
 }
 
 /// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
@@ -113,9 +104,6 @@ impl Launcher {
             rings: Rings::new(device, plan)?,
             work: Mutex::default(),
             listed: Kept::default(),
-            listed_sddmms: Kept::default(),
-            listed_shared: Kept::default(),
-            listed_split: Kept::default(),
         })
     }
 
@@ -163,9 +151,6 @@ impl Launcher {
         self.device.synchronize()?;
         self.kept().clear();
         self.listed.clear();
-        self.listed_sddmms.clear();
-        self.listed_shared.clear();
-        self.listed_split.clear();
         Ok(())
     }
 
@@ -181,7 +166,7 @@ impl Launcher {
             Op::Dsd | Op::Dds | Op::Attention => fit::sizes(&self.plan, sparse.structure(), n)?,
         }
         if let Some(pattern) = sparse.device_pattern() {
-            return self.reserve_lists(pattern, n);
+            return self.reserve_lists(pattern, n).map(drop);
         }
         if self.plan.reads_block_columns() {
             sparse.untyped().by_columns(&self.device)?;

@@ -4,7 +4,7 @@ use bsr_codegen::{Op, Pdl};
 use bsr_simulator::{Options, Report};
 
 use super::lines::writers_of;
-use super::lists::Listed;
+use super::lists::SPARE;
 use super::memory::{Blocks, apart, copy_lines, rows_of};
 use super::{Simulated, SimulatedError};
 use crate::epilogue::{Inputs, Results};
@@ -68,7 +68,7 @@ impl Simulated {
         let (mut sim, wide) = (self.machine(options), apart(&c));
         let placed = self.dense_c(&mut sim, &wide);
         let structure = sparse.structure;
-        let spare = if self.lists.is_some() { Listed::SPARE } else { 0 };
+        let spare = if self.lists.is_some() { SPARE } else { 0 };
         // Without stored blocks nothing is read.
         let unread = (structure.nnzb() == 0).then_some(placed.ptr);
         let values = unread.unwrap_or_else(|| {

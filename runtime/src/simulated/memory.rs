@@ -5,7 +5,7 @@ use bsr_codegen::{Dtype, Layout, Scale};
 use bsr_simulator::{BufferId, Options};
 
 use super::lines::Factor;
-use super::lists::Listed;
+use super::lists::Stream;
 use super::{Simulated, SimulatedError};
 use crate::bind::Lists;
 use crate::epilogue::{Input, Inputs};
@@ -83,20 +83,10 @@ impl Simulated {
     ) -> Result<([u32; 2], Lists<BufferId>), SimulatedError> {
         let probes = sim.rings;
         if let Some(kernels) = &self.lists {
-            let listed = Listed::new(&self.plan, structure, along, self.clusters, kernels, &mut sim.memory)?;
-            sim.report.findings = listed.findings;
-            let lists = Lists {
-                heads: Some(listed.heads),
-                tiles: Some(listed.work),
-                columns: Some(listed.columns),
-                // Where block rows share tiles, the columns are their unions.
-                stage_metadata: Some(listed.columns),
-                blocks: Some(listed.blocks),
-                workspace: Some(sim.workspace(listed.workspace)),
-                maps: None,
-                probes,
-            };
-            return Ok((listed.grid, lists));
+            let mut stream = Stream::new(kernels, &mut sim.memory);
+            let (grid, lists, workspace) = stream.list(&self.plan, structure, along, self.clusters)?;
+            sim.report.findings = stream.findings();
+            return Ok((grid, Lists { workspace: Some(sim.workspace(workspace)), probes, ..lists }));
         }
         let work = WorkLists::new(&self.plan, structure, along, self.clusters);
         let (columns, blocks) = match self.plan.reads_block_columns() {

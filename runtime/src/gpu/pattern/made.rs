@@ -3,7 +3,7 @@
 use bsr_codegen::lists::{ListKernel, WrongIndex};
 
 use super::arrays::Arrays;
-use super::{ListKernels, PatternError, PatternPlaces, PatternShape};
+use super::{CheckedIndex, ListKernels, PatternError, PatternShape};
 use crate::gpu::buffer::{DeviceBuffer, DevicePtr};
 use crate::gpu::device::Device;
 use crate::gpu::error::GpuError;
@@ -54,8 +54,8 @@ impl Checked {
         unsafe { kernels.launch(kernel, (kernel.grid(block_rows, 1), 0), &pointers, &numbers, stream) }
     }
 
-    pub(super) fn places(&self) -> PatternPlaces {
-        PatternPlaces { rows: self.rows.ptr(), columns: self.columns.ptr(), blocks: 0 }
+    pub(super) fn places(&self) -> CheckedIndex<DevicePtr> {
+        CheckedIndex { rows: self.rows.ptr(), columns: self.columns.ptr(), blocks: 0 }
     }
 
     pub(super) fn columns_range(&self) -> (DevicePtr, DevicePtr) {
@@ -129,7 +129,7 @@ impl Transposed {
             let by = if kernel == ListKernel::ScanColumns { columns } else { rows };
             (kernel.grid(by, self.ctas), kernel.column_bytes(columns))
         };
-        let PatternPlaces { rows, columns: stored, .. } = checked.places();
+        let CheckedIndex { rows, columns: stored, .. } = checked.places();
         let (counts, own) = (self.counts.ptr(), self.rows.ptr());
         let [count, scan, scatter] = [ListKernel::CountColumns, ListKernel::ScanColumns, ListKernel::ScatterColumns];
         let written = [rows, stored, counts, own, self.columns.ptr(), self.blocks.ptr()];
@@ -142,7 +142,7 @@ impl Transposed {
         }
     }
 
-    pub(super) fn places(&self) -> PatternPlaces {
-        PatternPlaces { rows: self.rows.ptr(), columns: self.columns.ptr(), blocks: self.blocks.ptr() }
+    pub(super) fn places(&self) -> CheckedIndex<DevicePtr> {
+        CheckedIndex { rows: self.rows.ptr(), columns: self.columns.ptr(), blocks: self.blocks.ptr() }
     }
 }

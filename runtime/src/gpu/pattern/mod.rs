@@ -89,14 +89,14 @@ pub(crate) struct Made {
     capture: Option<u64>,
 }
 
-/// What a launch reads of a pattern.
+/// A pattern that was checked, as a kernel reads it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PatternPlaces {
-    /// First block and number of blocks of every row, as the kernel reads it.
-    pub(crate) rows: DevicePtr,
-    pub(crate) columns: DevicePtr,
+pub(crate) struct CheckedIndex<P> {
+    /// First block and number of blocks of every row.
+    pub(crate) rows: P,
+    pub(crate) columns: P,
     /// Where the blocks are stored, where that is not their place among the columns.
-    pub(crate) blocks: DevicePtr,
+    pub(crate) blocks: P,
 }
 
 impl DevicePattern {
@@ -312,7 +312,7 @@ impl DevicePattern {
         stream: StreamRef<'_>,
         now: Made,
         by_columns: bool,
-    ) -> Result<PatternPlaces, GpuError> {
+    ) -> Result<CheckedIndex<DevicePtr>, GpuError> {
         let mut made = self.made();
         if made[0] != Some(now) {
             self.arrays.enqueue_mask(&self.kernels, &self.shape, stream)?;

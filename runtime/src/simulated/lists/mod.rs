@@ -6,18 +6,17 @@ mod work;
 
 use std::sync::{Arc, OnceLock};
 
+use bsr_codegen::Plan;
 use bsr_codegen::lists::{IndexWidth, ListKernel, ListRequest, Shape, SharedLists, SplitLists, WrongIndex, ptx};
-use bsr_codegen::{Plan, TileScheduler};
 use bsr_simulator::{
     BufferId, Finding, GlobalMemory, Launch, LaunchError, Module, Options, Param, ParseError, parse, simulate,
 };
 
 use crate::Structure;
 use crate::machine::{ALIGN, upload};
-use crate::schedule::{self, BlockIndex};
 
 pub use patterns::{CheckedPattern, faults_of_checks, faults_of_lists, meant};
-pub(super) use work::Listed;
+pub(super) use work::SPARE;
 pub use work::SharedWork;
 
 /// The module of these kernels.
@@ -146,14 +145,6 @@ impl<'s> Stream<'s> {
 
 /// What the lists of a plan on a pattern are asked for.
 pub fn request(plan: &Plan, structure: &Structure, n: usize, clusters: u32) -> ListRequest {
-    let index = BlockIndex::new(plan, structure);
-    ListRequest {
-        tile: plan.cluster_tile(),
-        rows: index.rows,
-        block_columns: index.cols.div_ceil(index.block.1),
-        n,
-        group: schedule::columns_together(plan, structure.stored(), index.cols),
-        clusters,
-        tile_bytes: if plan.split_form().is_some() { 32 } else { 16 },
-    }
+    let sizes = (structure.rows(), structure.cols());
+    crate::lists::request(plan, sizes, structure.block(), structure.stored(), (n, clusters))
 }

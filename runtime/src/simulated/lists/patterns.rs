@@ -4,6 +4,7 @@ use bsr_codegen::TileScheduler;
 
 use super::*;
 use crate::Pattern;
+use crate::kernel::KernelError;
 use crate::machine;
 use crate::schedule::SddmmWork;
 use crate::simulated::SimulatedError;
@@ -218,8 +219,10 @@ pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedEr
         let mut memory = GlobalMemory::new();
         let mut stream = Stream::new(kernels, &mut memory);
         let read = stream.index(&structure);
-        let sizes = [rows as u32, cols as u32, structure.nnzb() as u32];
-        let (_, heads, work) = stream.sddmm(&plan, sizes, (k, ctas), read)?;
+        let (block_rows, capacity) = (rows as u32, structure.nnzb() as u32);
+        let shape =
+            SddmmShape { tiles, block_rows, k: k as u32, ctas, capacity }.checked().map_err(KernelError::from)?;
+        let (heads, work) = stream.sddmm(shape, read)?;
         let findings = stream.findings();
         let (heads, work) = (self::words(&memory, heads), self::words(&memory, work));
         let (own, all) = (host.heads(), host.words());
