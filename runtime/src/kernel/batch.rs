@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 use bsr_codegen::Op;
 
 use super::arguments::{AnyArguments, AnyResults, Arguments, Returns, UntypedCall, UntypedResults};
-use super::launcher::{DeviceProduct, Launcher, Workspaces, operands};
+use super::launcher::{DeviceProduct, Launcher, UploadedWork, operands};
 use super::{Kernel, KernelError, PlacesOf, fit};
 use crate::bind::Lists;
 use crate::gpu::{CUtensorMap, DeviceBuffer, DevicePtr, NO_INPUTS, StreamRef, TensorMap, UntypedDense};
-use crate::operation::{self, Operands, Product};
+use crate::operation::{self, Operands, Product, Stored};
 use crate::schedule::BatchLists;
 
 /// Words of a tensor map.
@@ -126,30 +126,32 @@ impl<'l, 'm> Batch<'l, 'm> {
     /// [`KernelError::TooLarge`] for more stored blocks than 32 bits count; [`KernelError::Gpu`].
     pub fn prepare(self) -> Result<PreparedBatch<'l, 'm>, KernelError> {
         let Self { launcher, problems, sddmms } = self;
-        if !sddmms.is_empty() {
-            return sddmm::prepare(launcher, &sddmms);
-        }
-        check_overlaps(launcher, &problems)?;
-        let blocks = problems.iter().map(|operands| operands.sparse.structure.nnzb() as u64).sum::<u64>();
-        if blocks >= 1 << 31 {
-            return Err(KernelError::TooLarge { what: "stored blocks of the batch", value: blocks, bits: 31 });
-        }
-        let plan = &launcher.plan;
-        let pattern = |operands: &DeviceProduct<'_, 'm>| (operands.sparse.structure, operands.shapes(plan).along);
-        let patterns: Vec<_> = problems.iter().map(pattern).collect();
+        let (device, plan) = (&launcher.device, &launcher.plan);
+        let (patterns, maps): (Vec<_>, _) = if sddmms.is_empty() {
+            check_overlaps(spans(launcher, &problems))?;
+            let blocks = problems.iter().map(|problem| problem.sparse.structure.nnzb() as u64).sum::<u64>();
+            if blocks >= 1 << 31 {
+                return Err(KernelError::TooLarge { what: "stored blocks of the batch", value: blocks, bits: 31 });
+            }
+            let pattern = |problem: &DeviceProduct<'_, 'm>| (problem.sparse.structure, problem.shapes(plan).along);
+            (problems.iter().map(pattern).collect(), launcher.batch_maps(&problems)?)
+        } else {
+            check_overlaps(sddmm::spans(&sddmms))?;
+            let (value, bits) = (sddmms.len() as u64, fit::COORDINATE_BITS);
+            if value >= 1 << bits {
+                return Err(KernelError::TooLarge { what: "problems of the batch", value, bits });
+            }
+            let patterns = sddmms.iter().map(|problem| (problem.c.structure(), problem.a.cols)).collect();
+            (patterns, launcher.batch_maps(&sddmms)?)
+        };
         let lists = BatchLists::new(plan, &patterns, launcher.clusters);
-        let maps = launcher.batch_maps(&problems)?;
-        let device = &launcher.device;
+        let work = [&lists.heads, &lists.tiles, &lists.stage_metadata].map(Vec::as_slice);
         Ok(PreparedBatch {
             launcher,
-            grid: lists.grid,
-            heads: DeviceBuffer::from_slice(device, &lists.heads)?,
-            tiles: DeviceBuffer::from_slice(device, &lists.tiles)?,
+            work: UploadedWork::new(device, lists.grid, work, lists.workspace)?,
             columns: DeviceBuffer::from_slice(device, &lists.col_idx)?,
             blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
-            stage_metadata: DeviceBuffer::from_slice(device, &lists.stage_metadata)?,
             maps: DeviceBuffer::from_slice(device, &maps)?,
-            workspaces: Workspaces::new(device, lists.workspace)?,
             operands: PhantomData,
         })
     }
@@ -165,39 +167,53 @@ impl Launcher {
     }
 }
 
-/// Problems run at the same time: none may write what another reads or writes.
-fn check_overlaps(launcher: &Launcher, problems: &[DeviceProduct<'_, '_>]) -> Result<(), KernelError> {
+/// What a problem of a batch reads or writes.
+struct Span {
+    /// First and last byte address (exclusive).
+    range: (DevicePtr, DevicePtr),
+    /// The problem.
+    index: usize,
+    operand: &'static str,
+    /// The matrix, if its lines may lie beside those of another.
+    dense: Option<UntypedDense>,
+}
+
+fn spans(launcher: &Launcher, problems: &[DeviceProduct<'_, '_>]) -> Vec<Span> {
     let (sparse_name, dense_name) = fit::names(launcher.plan.spec());
-    // What is written and read, by where it begins.
-    let mut spans = vec![];
-    for (index, operands) in problems.iter().enumerate() {
-        let (values, dense, c) = (operands.sparse.values, operands.dense.range(), operands.c.range());
-        spans.push((values.0, values.1, index, sparse_name, None));
-        spans.push((dense.0, dense.1, index, dense_name, Some(operands.dense)));
-        spans.push((c.0, c.1, index, "C", Some(operands.c)));
-    }
-    spans.sort_by_key(|span| (span.0, span.2));
+    let each = |(index, problem): (usize, &DeviceProduct<'_, '_>)| {
+        let Product { sparse, dense, c, .. } = *problem;
+        [
+            Span { range: sparse.values, index, operand: sparse_name, dense: None },
+            Span { range: dense.range(), index, operand: dense_name, dense: Some(dense) },
+            Span { range: c.range(), index, operand: "C", dense: Some(c) },
+        ]
+    };
+    problems.iter().enumerate().flat_map(each).collect()
+}
+
+/// Problems run at the same time: none may write what another reads or writes.
+fn check_overlaps(mut spans: Vec<Span>) -> Result<(), KernelError> {
+    spans.retain(|span| span.range.0 < span.range.1);
+    spans.sort_by_key(|span| (span.range.0, span.index));
     for (at, first) in spans.iter().enumerate() {
-        for second in spans[at + 1..].iter().take_while(|second| second.0 < first.1) {
-            let (written, other) = match (first.3, second.3) {
+        for second in spans[at + 1..].iter().take_while(|second| second.range.0 < first.range.1) {
+            let (written, other) = match (first.operand, second.operand) {
                 ("C", _) => (first, second),
                 (_, "C") => (second, first),
                 _ => continue,
             };
-            let apart = match (&written.4, &other.4) {
-                (Some(c), Some(dense)) => !c.overlaps(dense),
-                // The values are contiguous.
-                _ => written.0 >= other.1 || other.0 >= written.1,
-            };
-            if !apart {
-                return Err(KernelError::BatchOverlap {
-                    index: written.2,
-                    operand: other.3,
-                    other: other.2,
-                    c: written.0,
-                    address: other.0,
-                });
+            if let (Some(c), Some(dense)) = (&written.dense, &other.dense)
+                && !c.overlaps(dense)
+            {
+                continue;
             }
+            return Err(KernelError::BatchOverlap {
+                index: written.index,
+                operand: other.operand,
+                other: other.index,
+                c: written.range.0,
+                address: other.range.0,
+            });
         }
     }
     Ok(())
@@ -207,14 +223,10 @@ fn check_overlaps(launcher: &Launcher, problems: &[DeviceProduct<'_, '_>]) -> Re
 #[derive(Debug)]
 pub struct PreparedBatch<'l, 'm> {
     launcher: &'l Launcher,
-    grid: [u32; 2],
-    heads: DeviceBuffer<u32>,
-    tiles: DeviceBuffer<u32>,
+    work: UploadedWork,
     columns: DeviceBuffer<u32>,
     blocks: DeviceBuffer<u32>,
-    stage_metadata: DeviceBuffer<u32>,
     maps: DeviceBuffer<u64>,
-    workspaces: Workspaces,
     /// They stay borrowed.
     operands: PhantomData<&'m ()>,
 }
@@ -227,24 +239,16 @@ impl PreparedBatch<'_, '_> {
     /// # Errors
     /// The driver's refusal.
     pub fn launch<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), KernelError> {
-        if self.grid[0] == 0 {
+        if self.work.grid[0] == 0 {
             return Ok(());
         }
         let stream = stream.into();
-        let lists = Lists {
-            heads: Some(self.heads.ptr()),
-            tiles: Some(self.tiles.ptr()),
-            columns: Some(self.columns.ptr()),
-            blocks: Some(self.blocks.ptr()),
-            stage_metadata: Some(self.stage_metadata.ptr()),
-            maps: Some(self.maps.ptr()),
-            workspace: Some(self.workspaces.of(&self.launcher.device, stream)?),
-            probes: self.launcher.rings_at(),
-        };
+        let [columns, blocks] = [&self.columns, &self.blocks].map(|list| Some(list.ptr()));
+        let lists = Lists { columns, blocks, maps: Some(self.maps.ptr()), ..self.work.lists(self.launcher, stream)? };
         let mut machine = self.launcher.machine(stream);
         // SAFETY: the kernel is the plan's, whose parameters these are; the work plan and the maps were made of the
         // problems' matrices, which were found to fit the kernel and stay borrowed; the workspace is this stream's.
-        unsafe { operation::launch_batch(&mut machine, &self.launcher.plan, self.grid, &lists) }
+        unsafe { operation::launch_batch(&mut machine, &self.launcher.plan, self.work.grid, &lists) }
     }
 }
 

@@ -7,8 +7,7 @@ mod listed;
 mod sddmm;
 mod workspaces;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Op, Plan, TileScheduler};
@@ -45,22 +44,51 @@ pub struct Launcher {
     pub(super) maps: TensorMapCache,
     /// Of a probed kernel.
     rings: Option<Rings>,
-    work: Mutex<HashMap<WorkKey, Arc<UploadedWork>>>,
+    work: Kept<WorkKey, UploadedWork>,
     /// The same of patterns that live on the GPU, by their numbers.
-    listed: Kept<Listed>,
+    listed: Kept<(u64, usize), Listed>,
 }
 
 /// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
 type WorkKey = (Fingerprint, usize, u32);
 
-/// The work of one pattern on the device.
+/// The work of one pattern, or of a batch, on the device.
 #[derive(Debug)]
-struct UploadedWork {
-    grid: [u32; 2],
+pub(super) struct UploadedWork {
+    pub(super) grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
-    workspaces: Workspaces,
     stage_metadata: DeviceBuffer<u32>,
+    workspaces: Workspaces,
+}
+
+impl UploadedWork {
+    pub(super) fn new(
+        device: &Device,
+        grid: [u32; 2],
+        [heads, tiles, stage_metadata]: [&[u32]; 3],
+        workspace: usize,
+    ) -> Result<Self, KernelError> {
+        Ok(Self {
+            grid,
+            heads: DeviceBuffer::from_slice(device, heads)?,
+            tiles: DeviceBuffer::from_slice(device, tiles)?,
+            stage_metadata: DeviceBuffer::from_slice(device, stage_metadata)?,
+            workspaces: Workspaces::new(device, workspace)?,
+        })
+    }
+
+    /// What a launch of `launcher` on a stream reads of it; the workspace is the stream's.
+    pub(super) fn lists(&self, launcher: &Launcher, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, KernelError> {
+        Ok(Lists {
+            heads: Some(self.heads.ptr()),
+            tiles: Some(self.tiles.ptr()),
+            stage_metadata: Some(self.stage_metadata.ptr()),
+            workspace: Some(self.workspaces.of(&launcher.device, stream)?),
+            probes: launcher.rings_at(),
+            ..Lists::default()
+        })
+    }
 }
 
 /// The operands of one product in device memory.
@@ -102,7 +130,7 @@ impl Launcher {
             clusters,
             maps: TensorMapCache::new(device),
             rings: Rings::new(device, plan)?,
-            work: Mutex::default(),
+            work: Kept::default(),
             listed: Kept::default(),
         })
     }
@@ -149,7 +177,7 @@ impl Launcher {
     /// [`KernelError::Gpu`] with the error of an earlier launch, if one failed.
     pub fn forget(&self) -> Result<(), KernelError> {
         self.device.synchronize()?;
-        self.kept().clear();
+        self.work.clear();
         self.listed.clear();
         Ok(())
     }
@@ -287,41 +315,19 @@ impl Launcher {
             }
             _ => (Some(sparse.col_idx), None),
         };
-        let lists = Lists {
-            heads: Some(work.heads.ptr()),
-            tiles: Some(work.tiles.ptr()),
-            stage_metadata: Some(work.stage_metadata.ptr()),
-            columns,
-            blocks,
-            workspace: Some(work.workspaces.of(&self.device, stream)?),
-            probes: self.rings_at(),
-            maps: None,
-        };
-        Ok((work.grid, lists))
+        let lists = work.lists(self, stream)?;
+        Ok((work.grid, Lists { columns, blocks, ..lists }))
     }
 
-    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before. The
-    /// lock is not held while one is made, so that launches of known patterns do not wait.
+    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before.
     fn work(&self, sparse: &UntypedBsr<'_>, n: usize) -> Result<Arc<UploadedWork>, KernelError> {
         let clusters = self.clusters_used();
-        let key = (sparse.fingerprint, n, clusters);
-        if let Some(work) = self.kept().get(&key) {
-            return Ok(Arc::clone(work));
-        }
-        let lists = WorkLists::new(&self.plan, sparse.structure, n, clusters);
-        let made = Arc::new(UploadedWork {
-            grid: lists.grid,
-            heads: DeviceBuffer::from_slice(&self.device, &lists.heads)?,
-            tiles: DeviceBuffer::from_slice(&self.device, &lists.tiles)?,
-            workspaces: Workspaces::new(&self.device, lists.workspace)?,
-            stage_metadata: DeviceBuffer::from_slice(&self.device, &lists.stage_metadata)?,
-        });
-        // Another thread may have been faster, and its launch in flight reads the plan that it made.
-        Ok(Arc::clone(self.kept().entry(key).or_insert(made)))
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<WorkKey, Arc<UploadedWork>>> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        self.work.of((sparse.fingerprint, n, clusters), || {
+            let WorkLists { grid, heads, tiles, stage_metadata, workspace } =
+                WorkLists::new(&self.plan, sparse.structure, n, clusters);
+            let lists = [&heads, &tiles, &stage_metadata].map(Vec::as_slice);
+            UploadedWork::new(&self.device, grid, lists, workspace)
+        })
     }
 
     /// Whether the operands fit the kernel and each other.

@@ -6,7 +6,7 @@ use bsr_simulator::{
 };
 
 use super::Machine;
-use crate::bind::Bound;
+use crate::bind::{Bound, Lists};
 use crate::gpu::{UntypedDense, UntypedVector};
 use crate::simulated::SimulatedError;
 use crate::timeline;
@@ -63,6 +63,13 @@ impl<'k> Sim<'k> {
         let id = self.bytes(vec![0; bytes.next_multiple_of(4).max(16)]);
         self.workspace = (bytes > 0).then_some(id);
         id
+    }
+
+    /// Lists that the host made: heads, tiles, stage metadata, block columns and the numbers of their blocks.
+    pub(crate) fn lists(&mut self, lists: [&[u32]; 5], workspace: usize) -> Lists<BufferId> {
+        let [heads, tiles, stage_metadata, columns, blocks] = lists.map(|list| Some(self.words(list)));
+        let (workspace, probes) = (Some(self.workspace(workspace)), self.rings);
+        Lists { heads, tiles, stage_metadata, columns, blocks, workspace, probes, maps: None }
     }
 
     /// The tensor maps of a batch, with nothing in the place of those that no work tile names.

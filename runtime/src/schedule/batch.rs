@@ -6,7 +6,7 @@ use bsr_codegen::{Plan, SplitForm, StagePacking, TileScheduler};
 
 use super::split_rows::RowTile;
 use super::{
-    BlockIndex, StageMetadata, Tiles, WorkTile, assign, divide_k, heads, in_rows, lists_of, policy, tile_rows,
+    BlockIndex, SddmmWork, StageMetadata, Tiles, WorkTile, assign, divide_k, heads, in_rows, lists_of, policy, tile_rows,
 };
 use crate::Structure;
 
@@ -81,8 +81,15 @@ impl BatchLists {
     pub fn new(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
         match plan.tile_scheduler() {
             TileScheduler::StageMetadata(packing) => Self::with_metadata(plan, &packing, problems, clusters),
+            TileScheduler::Sddmm => Self::sddmms(plan, problems, clusters),
             _ => Self::stored(plan, problems, clusters),
         }
+    }
+
+    /// Of SDDMMs, each a pattern and K.
+    fn sddmms(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
+        let Some(work) = SddmmWork::batch(plan, problems, clusters) else { return Self::default() };
+        Self { grid: [work.ctas(), 1], heads: work.heads(), tiles: work.words(), ..Self::default() }
     }
 
     /// Makes the stage metadata of each pattern once, one after the other.

@@ -14,8 +14,8 @@ use crate::kernel::matrix::HostDense;
 use crate::kernel::{KernelError, fit};
 use crate::machine::{Machine, Sim};
 use crate::operation::{self, Operands, Product, Sddmm};
-use crate::schedule::{BatchLists, SddmmWork};
-use crate::{Dense, Element};
+use crate::schedule::BatchLists;
+use crate::{Dense, Element, Structure};
 
 /// Factors by the matrix that they are: problems may share it.
 type Uploaded = HashMap<*const (), UntypedDense<BufferId>>;
@@ -58,17 +58,7 @@ impl Simulated {
         }
         let pattern = |problem: &Product<'_, Blocks<'_>>| problem.shapes(&self.plan).along;
         let patterns: Vec<_> = problems.iter().map(|problem| (problem.sparse.structure, pattern(problem))).collect();
-        let work = BatchLists::new(&self.plan, &patterns, self.clusters);
-        let lists = Lists {
-            heads: Some(sim.words(&work.heads)),
-            tiles: Some(sim.words(&work.tiles)),
-            columns: Some(sim.words(&work.col_idx)),
-            blocks: Some(sim.words(&work.block_idx)),
-            stage_metadata: Some(sim.words(&work.stage_metadata)),
-            workspace: Some(sim.workspace(work.workspace)),
-            ..Lists::default()
-        };
-        self.launch_batch(&mut sim, &problems, work.grid, lists)?;
+        self.launch_batch(&mut sim, &problems, &patterns)?;
         for ((c, ld), problem) in results.iter_mut().zip(&problems).filter(|(_, problem)| !problem.is_empty()) {
             copy_lines(c, *ld, &C::from_bytes(sim.memory.bytes(problem.c.ptr)));
         }
@@ -105,10 +95,7 @@ impl Simulated {
             });
         }
         let patterns: Vec<_> = problems.iter().map(|problem| (problem.c.structure, problem.a.cols)).collect();
-        let work = SddmmWork::batch(&self.plan, &patterns, self.clusters);
-        let (ctas, heads, tiles) = work.map_or((0, vec![], vec![]), |work| (work.ctas(), work.heads(), work.words()));
-        let lists = Lists { heads: Some(sim.words(&heads)), tiles: Some(sim.words(&tiles)), ..Lists::default() };
-        self.launch_batch(&mut sim, &problems, [ctas, 1], lists)?;
+        self.launch_batch(&mut sim, &problems, &patterns)?;
         if let Some(first) = problems.first() {
             let all = (first.c.structure.stored() * size_of::<C>()).max(1);
             writers_of(&mut sim.report, first.c.values, [all; 2]);
@@ -136,13 +123,15 @@ impl Simulated {
         &self,
         sim: &mut Sim<'_>,
         problems: &[O],
-        grid: [u32; 2],
-        lists: Lists<BufferId>,
+        patterns: &[(&Structure, usize)],
     ) -> Result<(), SimulatedError> {
+        let work = BatchLists::new(&self.plan, patterns, self.clusters);
+        let lists = [&work.heads, &work.tiles, &work.stage_metadata, &work.col_idx, &work.block_idx];
+        let lists = sim.lists(lists.map(Vec::as_slice), work.workspace);
         let maps = operation::maps(&self.plan, problems, |at, map| sim.map(at, map))?;
-        let lists = Lists { maps: Some(sim.maps(maps)), probes: sim.rings, ..lists };
+        let lists = Lists { maps: Some(sim.maps(maps)), ..lists };
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
-        unsafe { operation::launch_batch(sim, &self.plan, grid, &lists)? };
+        unsafe { operation::launch_batch(sim, &self.plan, work.grid, &lists)? };
         self.records.keep(sim.records());
         Ok(())
     }

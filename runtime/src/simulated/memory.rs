@@ -81,12 +81,12 @@ impl Simulated {
         structure: &Structure,
         along: usize,
     ) -> Result<([u32; 2], Lists<BufferId>), SimulatedError> {
-        let probes = sim.rings;
         if let Some(kernels) = &self.lists {
             let mut stream = Stream::new(kernels, &mut sim.memory);
             let (grid, lists, workspace) = stream.list(&self.plan, structure, along, self.clusters)?;
             sim.report.findings = stream.findings();
-            return Ok((grid, Lists { workspace: Some(sim.workspace(workspace)), probes, ..lists }));
+            let workspace = Some(sim.workspace(workspace));
+            return Ok((grid, Lists { workspace, probes: sim.rings, ..lists }));
         }
         let work = WorkLists::new(&self.plan, structure, along, self.clusters);
         let (columns, blocks) = match self.plan.reads_block_columns() {
@@ -94,17 +94,8 @@ impl Simulated {
             false => (structure.col_idx(), &[][..]),
         };
         let [columns, blocks] =
-            [columns, blocks].map(|list| sim.bytes(list.iter().flat_map(|word| word.to_le_bytes()).collect()));
-        let lists = Lists {
-            heads: Some(sim.words(&work.heads)),
-            tiles: Some(sim.words(&work.tiles)),
-            stage_metadata: Some(sim.words(&work.stage_metadata)),
-            columns: Some(columns),
-            blocks: Some(blocks),
-            workspace: Some(sim.workspace(work.workspace)),
-            maps: None,
-            probes,
-        };
+            [columns, blocks].map(|list| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>());
+        let lists = sim.lists([&work.heads, &work.tiles, &work.stage_metadata, &columns, &blocks], work.workspace);
         Ok((work.grid, lists))
     }
 

@@ -1,19 +1,16 @@
 //! Lists of SDDMMs: heads of attention, experts.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 
 use bsr_codegen::{Op, Scale};
 
-use super::{Batch, PreparedBatch};
-use crate::gpu::{DeviceBuffer, DeviceInputs, DevicePtr, NO_INPUTS, UntypedBsr, UntypedDense, UntypedVector};
+use super::{Batch, Span};
+use crate::gpu::{DeviceInputs, DevicePtr, NO_INPUTS, UntypedBsr, UntypedDense, UntypedVector};
 use crate::kernel::arguments::{UntypedCall, UntypedResults};
-use crate::kernel::fit::COORDINATE_BITS;
-use crate::kernel::launcher::{Launcher, Workspaces, check_overlap};
+use crate::kernel::launcher::check_overlap;
 use crate::kernel::matrix::UntypedMatrix;
 use crate::kernel::{KernelError, fit, inputs, sddmm};
 use crate::operation::{Sddmm, Stored};
-use crate::schedule::SddmmWork;
 use crate::{Dtype, Structure};
 
 /// One SDDMM of a list.
@@ -133,67 +130,12 @@ fn part_of(stack: &Structure, count: usize, index: usize) -> (Structure, usize) 
     (stack.part(index * rows..(index + 1) * rows), stack.row_ptr()[index * rows] as usize)
 }
 
-/// Makes the work plan and the tensor maps.
-///
-/// # Errors
-/// As [`Batch::prepare`].
-pub(super) fn prepare<'l, 'm>(
-    launcher: &'l Launcher,
-    problems: &[SddmmProblem<'m>],
-) -> Result<PreparedBatch<'l, 'm>, KernelError> {
-    check_overlaps(problems)?;
-    if problems.len() as u64 >= 1 << COORDINATE_BITS {
-        let (what, value) = ("problems of the batch", problems.len() as u64);
-        return Err(KernelError::TooLarge { what, value, bits: COORDINATE_BITS });
-    }
-    let patterns: Vec<_> = problems.iter().map(|problem| (&*problem.c.structure, problem.a.cols)).collect();
-    let work = SddmmWork::batch(&launcher.plan, &patterns, launcher.clusters);
-    let maps = launcher.batch_maps(problems)?;
-    let device = &launcher.device;
-    let (grid, heads, tiles) = match &work {
-        Some(work) => ([work.ctas(), 1], work.heads(), work.words()),
-        None => ([0, 1], vec![], vec![]),
-    };
-    Ok(PreparedBatch {
-        launcher,
-        grid,
-        heads: DeviceBuffer::from_slice(device, &heads)?,
-        tiles: DeviceBuffer::from_slice(device, &tiles)?,
-        columns: DeviceBuffer::from_slice(device, &[])?,
-        blocks: DeviceBuffer::from_slice(device, &[])?,
-        stage_metadata: DeviceBuffer::from_slice(device, &[])?,
-        maps: DeviceBuffer::from_slice(device, &maps)?,
-        workspaces: Workspaces::new(device, 0)?,
-        operands: PhantomData,
-    })
-}
-
-/// Problems run at the same time: none may write what another reads or writes.
-fn check_overlaps(problems: &[SddmmProblem<'_>]) -> Result<(), KernelError> {
-    let mut spans = vec![];
-    for (index, problem) in problems.iter().enumerate() {
+pub(super) fn spans(problems: &[SddmmProblem<'_>]) -> Vec<Span> {
+    let each = |(index, problem): (usize, &SddmmProblem<'_>)| {
         let ranges = [("A", problem.a.range()), ("B", problem.b.range()), ("C", problem.c.values)];
-        spans.extend(ranges.map(|(name, range)| (range, index, name)));
-    }
-    spans.retain(|((start, end), ..)| start < end);
-    spans.sort_unstable();
-    for (at, first) in spans.iter().enumerate() {
-        for second in spans[at + 1..].iter().take_while(|second| second.0.0 < first.0.1) {
-            let (written, other) = match (first.2, second.2) {
-                ("C", _) => (first, second),
-                (_, "C") => (second, first),
-                _ => continue,
-            };
-            return Err(KernelError::BatchOverlap {
-                index: written.1,
-                operand: other.2,
-                other: other.1,
-                c: written.0.0,
-                address: other.0.0,
-            });
-        }
-    }
-    Ok(())
+        ranges.map(|(operand, range)| Span { range, index, operand, dense: None })
+    };
+    problems.iter().enumerate().flat_map(each).collect()
 }
 
 #[cfg(test)]
@@ -201,6 +143,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::kernel::batch::check_overlaps;
 
     #[test]
     fn parts_of_a_stack_are_its_block_rows() {
@@ -231,11 +174,11 @@ mod tests {
             inputs: &NO_INPUTS,
             second: None,
         };
-        assert!(check_overlaps(&[problem(0, 128, 256), problem(0, 128, 384)]).is_ok());
+        assert!(check_overlaps(spans(&[problem(0, 128, 256), problem(0, 128, 384)])).is_ok());
         for (second, operand) in
             [(problem(0, 128, 300), "C"), (problem(300, 128, 512), "A"), (problem(0, 256, 512), "B")]
         {
-            let error = check_overlaps(&[problem(0, 128, 256), second]).unwrap_err();
+            let error = check_overlaps(spans(&[problem(0, 128, 256), second])).unwrap_err();
             assert!(matches!(error, KernelError::BatchOverlap { operand: found, .. } if found == operand), "{error}");
         }
     }

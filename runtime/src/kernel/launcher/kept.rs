@@ -1,39 +1,35 @@
-//! What is kept of patterns that live on the GPU.
+//! What is kept of patterns, in memory that stays where it is.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::gpu::DevicePattern;
 use crate::kernel::KernelError;
 
-/// Lists by the number of their pattern and the extent that it does not say, in memory that stays where it is.
+/// Work by what it was made for.
 #[derive(Debug)]
-pub(super) struct Kept<T>(Mutex<HashMap<(u64, usize), Arc<T>>>);
+pub(super) struct Kept<K, T>(Mutex<HashMap<K, Arc<T>>>);
 
-impl<T> Default for Kept<T> {
+impl<K, T> Default for Kept<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> Kept<T> {
-    /// Those of a pattern, made now or before.
-    pub(super) fn of(
-        &self,
-        pattern: &DevicePattern,
-        along: usize,
-        make: impl FnOnce() -> Result<T, KernelError>,
-    ) -> Result<Arc<T>, KernelError> {
-        let key = (pattern.id(), along);
+impl<K: Eq + Hash, T> Kept<K, T> {
+    /// The work for a key, made now or before. The lock is not held while it is made, so that launches of known patterns do
+    /// not wait.
+    pub(super) fn of(&self, key: K, make: impl FnOnce() -> Result<T, KernelError>) -> Result<Arc<T>, KernelError> {
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lists) = kept().get(&key) {
-            return Ok(Arc::clone(lists));
+        if let Some(work) = kept().get(&key) {
+            return Ok(Arc::clone(work));
         }
         let made = Arc::new(make()?);
+        // Another thread may have been faster, and its launch in flight reads the work that it made.
         Ok(Arc::clone(kept().entry(key).or_insert(made)))
     }
 
-    /// Frees all of them, of which no launch may be under way.
+    /// Frees all of it, of which no launch may be under way.
     pub(super) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -33,7 +33,7 @@ impl Launcher {
     }
 
     fn reserve(&self, pattern: &DevicePattern, n: usize) -> Result<Arc<Listed>, KernelError> {
-        self.listed.of(pattern, n, || {
+        self.listed.of((pattern.id(), n), || {
             let (sizes, capacity) = (pattern.shape(), pattern.capacity());
             let values = capacity * sizes.block.0 * sizes.block.1;
             let extent = (n, self.clusters);
