@@ -6,7 +6,8 @@ use bsr_codegen::{Plan, SplitForm, StagePacking, TileScheduler};
 
 use super::split_rows::RowTile;
 use super::{
-    BlockIndex, SddmmWork, StageMetadata, Tiles, WorkTile, assign, divide_k, heads, in_rows, lists_of, policy, tile_rows,
+    BlockIndex, SddmmWork, StageMetadata, Tiles, WorkTile, assign, divide_k, heads, in_rows, lists_of, policy,
+    tile_rows,
 };
 use crate::Structure;
 

@@ -1,6 +1,7 @@
 //! Patterns that are wrong, in every place of the code that checks them.
 
 use bsr_codegen::TileScheduler;
+use bsr_codegen::lists::SddmmShape;
 
 use super::*;
 use crate::Pattern;
