@@ -22,7 +22,8 @@ pub enum Argument {
     Map(TensorMap),
     /// A tensor map of rank 4, 128 bytes by value.
     Strided(StridedMap),
-    /// The address of the tensor maps of all problems of a batch, those of [`Plan::problem_maps`] one after the other.
+    /// The address of the tensor maps of all problems of a batch, those of
+    /// [`Plan::problem_maps`](crate::Plan::problem_maps) one after the other.
     Maps,
     /// The address of an operand.
     Pointer(Operand),
@@ -168,9 +169,11 @@ pub enum TileScheduler {
     SharedColumns(SharedColumns),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
-    /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see [`Plan::sddmm_tiles`].
+    /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see
+    /// [`Plan::sddmm_tiles`](crate::Plan::sddmm_tiles).
     Sddmm,
-    /// A persistent grid: each CTA computes the tiles of an attention in its own list; see [`Plan::attention_tiles`].
+    /// A persistent grid: each CTA computes the tiles of an attention in its own list; see
+    /// [`Plan::attention_tiles`](crate::Plan::attention_tiles).
     Attention,
 }
 
