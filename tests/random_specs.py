@@ -70,7 +70,7 @@ def product(draw, family):
     keys.append(few(draw, f'epilogue = "{draw.choice(EPILOGUES)}"', "beta = on"))
     sizes = [draw.randint(1, 1100), draw.randint(1, 400), draw.randint(1, 1100)]
     # A sparse operand of more than 512 columns has two columns of blocks.
-    top = "topk:2" if sizes[1 if family == "op = sdd" else 2] > max(SIZES) else "topk:1"
+    top = "topk:2" if sizes[1 if family in ("op = sdd", "op = dds") else 2] > max(SIZES) else "topk:1"
     pattern = draw.choice(["random:0.3", "random:0.02", top, "causal", "window:0.2", "powerlaw:0.2", "random:1"])
     return keys, ["--m", sizes[0], "--n", sizes[1], "--k", sizes[2], "--pattern", pattern]
 
