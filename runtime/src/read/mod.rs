@@ -1,6 +1,6 @@
 //! Matrices from files: Matrix Market `.mtx`, DLMC `.smtx`, scipy and numpy `.npz` and `.npy`, `.safetensors`.
 //!
-//! A reader gives a [`Sparse`]; a block size makes a [`Bsr`] of it and says what the blocking costs
+//! A reader gives a [`Sparse`]; a block size makes a [`Bsr`](crate::Bsr) of it and says what the blocking costs
 //! ([`FillIn`]). Memory grows with what a file really holds, never with what its header claims; what does not fit is refused
 //! before it is read.
 //!

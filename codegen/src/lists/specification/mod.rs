@@ -1,7 +1,7 @@
 //! What the kernels of `templates/lists` compute, one thing after the other: the algorithms in Rust, next to the PTX that
 //! executes them with many threads. Tests compare the kernels' output with these functions, word by word.
 //!
-//! **[`assign`]** assigns the tiles of C to clusters (`assign_body.ptx`). Row `r` of tiles costs `ClusterTile::cost` under
+//! **`assign`** assigns the tiles of C to clusters (`assign_body.ptx`). Row `r` of tiles costs `ClusterTile::cost` under
 //! every column. All sums are of 32 bits; the limits of `Shape::new` see to it.
 //!
 //! 1. *Rows of one cost* (`in_turn.ptx`): tile `t` goes to cluster `t mod clusters`, along the rows under a group of columns,
@@ -25,7 +25,7 @@
 //! The longest first is Graham's rule (Bounds on Multiprocessing Timing Anomalies, 1969). Work is `O(tiles)` and one ordering of
 //! at most 511 clusters a panel, round or swap; the host's scheduler takes a heap operation a tile.
 //!
-//! **[`group_rows`]** finds the block rows that share tiles (`shared_groups.ptx`, `shared_overlaps.ptx`,
+//! **`group_rows`** finds the block rows that share tiles (`shared_groups.ptx`, `shared_overlaps.ptx`,
 //! `shared_exchange.ptx`). Neighbours are in groups of `pack` rows at first. Among the rows of a CTA, every two groups meet once,
 //! in the order of a tournament (the circle method), and exchange the two rows whose exchange leaves most block columns in common
 //! within the groups (Kernighan and Lin, 1970). Rows of `C` block columns take `near_rows^2 / 2 * C / 32` words to compare and

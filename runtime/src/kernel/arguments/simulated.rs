@@ -8,7 +8,7 @@ use crate::kernel::matrix::{HostMatrix, HostView};
 use crate::simulated::Values;
 use crate::{Bsr, Dense, Element, Inputs, Structure};
 
-/// What a simulated kernel of any operation and any types is given, checked when it runs: as in [`HostArguments`], or
+/// What a simulated kernel of any operation and any types is given, checked when it runs: as in [`HostArguments`](super::HostArguments), or
 /// [`ByKind`].
 pub trait AnyHostArguments<'h> {
     /// C, as the kernel leaves it: a [`Dense`], or of an SDDMM the values of its blocks one after the other.
