@@ -3,13 +3,7 @@
 //! Templates compute an address or a coordinate where it is used, and loops in Rust do so for each use. The second of two
 //! equal instructions does nothing if no line between them writes one of its registers.
 
-use super::statement::{Statement, effect};
-
-/// Instructions whose result follows from their operands alone.
-const PURE: [&str; 21] = [
-    "mov", "add", "sub", "mul", "mad", "fma", "shl", "shr", "and", "or", "xor", "not", "min", "max", "selp", "setp",
-    "cvt", "cvta", "bfe", "div", "rem",
-];
+use super::statement::{PURE, Statement, effect};
 
 /// The body without repeated instructions.
 pub(super) fn dropped(body: &str) -> String {
@@ -36,9 +30,9 @@ pub(super) fn dropped(body: &str) -> String {
 
 /// The registers of an instruction that could be repeated: the one that it writes is none of those that it reads.
 fn pure(line: &str) -> Option<Vec<&str>> {
-    let Statement { opcode, operands } = Statement::read(line)?;
-    let is_pure = PURE.contains(&opcode.split('.').next()?);
-    let registers: Vec<&str> = operands.into_iter().filter(|operand| operand.starts_with('%')).collect();
+    let statement = Statement::read(line)?;
+    let is_pure = PURE.contains(&statement.base());
+    let registers: Vec<&str> = statement.operands.into_iter().filter(|operand| operand.starts_with('%')).collect();
     // Special registers, such as `%clock`, have values of their own.
     let is_own = |register: &&str| ["%r_", "%rd_", "%f_", "%p_", "%h_"].iter().any(|class| register.starts_with(class));
     let (written, read) = registers.split_first()?;

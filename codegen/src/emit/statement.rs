@@ -1,10 +1,12 @@
 //! What a line of a body writes and reads.
 
-/// Instructions that write their first operand and read all others.
-const WRITERS: [&str; 23] = [
+/// Instructions whose first operand follows from the others alone.
+pub(super) const PURE: [&str; 21] = [
     "mov", "add", "sub", "mul", "mad", "fma", "shl", "shr", "and", "or", "xor", "not", "min", "max", "selp", "setp",
-    "cvt", "cvta", "bfe", "div", "rem", "ld", "shfl",
+    "cvt", "cvta", "bfe", "div", "rem",
 ];
+/// Others that write their first operand and read the rest.
+const WRITERS: [&str; 2] = ["ld", "shfl"];
 /// Instructions that read all of their operands.
 const READERS: [&str; 5] = ["st", "stmatrix", "red", "prefetch", "mbarrier"];
 
@@ -38,7 +40,7 @@ pub(super) fn effect(line: &str, register: &str) -> Option<(bool, bool)> {
     let code = line.strip_suffix(';')?;
     let (opcode, operands) = code.split_once(' ')?;
     let base = opcode.split('.').next()?;
-    if !WRITERS.contains(&base) || operands.contains(['{', '|']) {
+    if !PURE.contains(&base) && !WRITERS.contains(&base) || operands.contains(['{', '|']) {
         return None;
     }
     let (first, rest) = operands.split_once(',')?;
