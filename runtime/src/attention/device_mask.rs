@@ -213,13 +213,8 @@ impl DeviceMask {
 /// The patterns of a mask one below the other, and which of their blocks are partial.
 fn stacked(mask: &Mask, shape: &DeviceMaskShape) -> Result<(Structure, Vec<u8>), AttentionError> {
     let PatternShape { rows, cols, block, .. } = shape.stacked();
-    let (mut row_ptr, mut columns, mut flags) = (vec![0], vec![], vec![]);
-    for list in mask.lists() {
-        let before = columns.len();
-        row_ptr.extend(list.indptr[1..].iter().map(|end| (before + *end as usize) as i32));
-        columns.extend(list.indices.iter().map(|column| column.cast_signed()));
-        flags.extend(list.partial.iter().map(|partial| u8::from(*partial)));
-    }
+    let (row_ptr, columns, flags) = mask.stacked();
+    let [row_ptr, columns] = [row_ptr, columns].map(|words| words.into_iter().map(u32::cast_signed).collect());
     let structure = Structure::new(rows, cols, block, row_ptr, columns)
         .map_err(|error| AttentionError::mask(error.to_string(), "a mask that a matrix of blocks can have"))?;
     Ok((structure, flags))

@@ -147,6 +147,19 @@ impl Mask {
         &self.lists
     }
 
+    /// The patterns one below the other: row pointers, block columns, and a byte for each block that is not 0 where it is
+    /// partial.
+    pub(super) fn stacked(&self) -> (Vec<u32>, Vec<u32>, Vec<u8>) {
+        let (mut row_ptr, mut columns, mut partial) = (vec![0], vec![], vec![]);
+        for list in &self.lists {
+            let before = columns.len() as u32;
+            row_ptr.extend(list.indptr[1..].iter().map(|end| before + end));
+            columns.extend(&list.indices);
+            partial.extend(list.partial.iter().map(|partial| u8::from(*partial)));
+        }
+        (row_ptr, columns, partial)
+    }
+
     /// Stored blocks of all patterns.
     pub fn stored(&self) -> usize {
         self.lists.iter().map(|list| list.indices.len()).sum()

@@ -29,12 +29,7 @@ pub struct MaskArrays {
 impl MaskArrays {
     /// Those of a mask, with a byte for every stored block.
     pub fn by_block(mask: &Mask) -> Self {
-        let (mut row_ptr, mut columns, mut partial) = (vec![0], vec![], vec![]);
-        for list in mask.lists() {
-            row_ptr.extend(list.indptr[1..].iter().map(|end| columns.len() as u32 + end));
-            columns.extend(&list.indices);
-            partial.extend(list.partial.iter().map(|partial| u8::from(*partial)));
-        }
+        let (row_ptr, columns, partial) = mask.stacked();
         Self { row_ptr, columns, partial, flags: PartialFlags::ByBlock }
     }
 
