@@ -27,7 +27,8 @@ impl<'a> BlockIndex<'a> {
         if plan.reads_block_columns() { Self::by_columns(structure) } else { Self::from(structure) }
     }
 
-    fn by_columns(structure: &'a Structure) -> Self {
+    /// That of the transposed matrix, whose rows are the block columns that are stored.
+    pub fn by_columns(structure: &'a Structure) -> Self {
         let ((bm, bk), index) = (structure.block(), structure.transposed());
         Self {
             rows: structure.cols(),

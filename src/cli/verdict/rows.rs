@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bsr::{KernelSpec, Op, Structure};
+use bsr_runtime::schedule::BlockIndex;
 
 use super::super::problem::Sizes;
 
@@ -119,14 +120,8 @@ impl fmt::Display for Rows {
 
 /// The most products that an element of C sums.
 pub(in super::super) fn longest_sum(spec: &KernelSpec, sparse: &Structure) -> usize {
-    match walks_columns(spec) {
-        true => {
-            let ends = sparse.transposed().row_ptr().windows(2);
-            let blocks = ends.map(|ends| (ends[1] - ends[0]) as usize).max().unwrap_or(0);
-            (blocks * sparse.block().0).min(sparse.rows())
-        }
-        false => (sparse.row_lengths().max().unwrap_or(0) * sparse.block().1).min(sparse.cols()),
-    }
+    let index = if walks_columns(spec) { BlockIndex::by_columns(sparse) } else { BlockIndex::from(sparse) };
+    index.longest_sum()
 }
 
 /// Whether the rows of C (its columns where B is sparse) are block columns of the sparse factor as it is stored.
