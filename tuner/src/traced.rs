@@ -109,10 +109,11 @@ impl Traced {
     /// Whether it is of the kernel of a record, on its problem and a device of its name. A driver may have been another.
     pub fn is_of(&self, record: &Record) -> bool {
         let TraceOf { workload, device, .. } = &self.of;
-        is_same_kernel(&self.trace.spec, &record.subject)
-            && *workload == record.problem.workload
+        // Kernels last: they may have to be planned.
+        *workload == record.problem.workload
             && device.kind == record.device.kind
             && (device.kind != DeviceKind::Gpu || device.name == record.device.name)
+            && is_same_kernel(&self.trace.spec, &record.subject)
     }
 }
 
