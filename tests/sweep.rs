@@ -81,6 +81,15 @@ fn signal(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
+/// Waits until none of these backends is left.
+fn wait_for_the_end(backends: &[u32]) {
+    let start = Instant::now();
+    while backends.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < PATIENCE, "a backend has outlived its sweep");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Processes whose parent this is.
 fn children(parent: u32) -> Vec<u32> {
     let parent_of = |pid: u32| {
@@ -166,12 +175,7 @@ fn kill_9_loses_nothing_and_the_next_sweep_repeats_nothing() {
     let how: Vec<_> = runs.iter().map(|run| run.how.as_deref()).collect();
     assert_eq!(how, [None, Some("complete")]);
 
-    // Nobody is left timing.
-    let start = Instant::now();
-    while backends.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(start.elapsed() < PATIENCE, "a backend has outlived its sweep");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for_the_end(&backends);
 }
 
 #[test]
@@ -184,11 +188,7 @@ fn a_backend_that_hangs_does_not_outlive_a_killed_sweep() {
     assert!(!backends.is_empty());
     signal(&child, "-KILL");
     child.wait().unwrap();
-    let start = Instant::now();
-    while backends.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(start.elapsed() < PATIENCE, "a backend has outlived its sweep");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for_the_end(&backends);
 }
 
 #[test]
@@ -438,11 +438,7 @@ fn an_attention_is_swept_explained_and_reported() {
 fn a_database_that_is_deleted_meanwhile_ends_the_sweep() {
     let bench = Bench::new();
     let sweep = quietly(bench.command("a.db", "* -> pause 100", &["--strategy", "exhaustive"]));
-    let start = Instant::now();
-    while Store::existing(bench.path("a.db")).and_then(|store| store.len()).unwrap_or(0) < 4 {
-        assert!(start.elapsed() < Duration::from_secs(120));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    bench.wait_for("a.db", 4);
     std::fs::remove_file(bench.path("a.db")).unwrap();
     let output = sweep.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
