@@ -11,6 +11,7 @@ code 1), refused or failed in any other way. The last lines name every spec that
 import argparse
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import random
@@ -36,14 +37,13 @@ EPILOGUES = ["|| relu(acc)", "|x: Rows<f32>, y: Cols<f32>| gelu(acc * x + y)", "
 PRODUCTS = ["", "", "op = sdd", "op = dds", "mma = mma_sync", "mma = wmma", "mma = scalar"]
 
 
-def some(draw, *choices):
-    """One of the choices, or nothing: as likely as all of them."""
-    return draw.choice(choices) if draw.random() < 0.5 else ""
+def some(draw, *choices, share=0.5):
+    """One of the choices in this share of the draws, or else nothing."""
+    return draw.choice(choices) if draw.random() < share else ""
 
 
-def few(draw, *choices):
-    """The same, for keys of which there are many and most exclude others."""
-    return draw.choice(choices) if draw.random() < 0.2 else ""
+# For keys of which there are many and most exclude others.
+few = functools.partial(some, share=0.2)
 
 
 def product(draw, family):
