@@ -1,4 +1,4 @@
-//! The layers of every crate, read from its source: a module uses only those below it, and no cycle joins more than two
+//! The layers of `codegen` and `bsr-macros`, read from their source: a module uses only those below it, and no cycle joins more than two
 //! files. A path within code counts as a `use` does, and what is re-exported counts where it is declared.
 #![cfg(test)]
 #![allow(clippy::unwrap_used)]
