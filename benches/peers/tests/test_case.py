@@ -7,9 +7,9 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(f"PyTorch is not installed: {missing}") from missing
 
-from .case import Case, wide
-from .dense import DenseFull
-from .rows import OPS, Row
+from ..case import Case, wide
+from ..dense import DenseFull
+from ..rows import OPS, Row
 
 
 def row(op: str, block: tuple[int, int] = (16, 32), dtype: str = "f16", pattern: str = "random:0.3") -> Row:

@@ -15,11 +15,11 @@ interpret()
 
 import torch
 
-from . import case, report, stk_peer, timing, tune, worker
-from .peer import DENSE, Refused, Variant
-from .rows import Row
-from .supervise import Outcome
-from .worker import Job
+from .. import case, report, stk_peer, timing, tune, worker
+from ..peer import DENSE, Refused, Variant
+from ..rows import Row
+from ..supervise import Outcome
+from ..worker import Job
 
 
 class HostEvent:

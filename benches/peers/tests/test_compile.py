@@ -22,10 +22,10 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(f"PyTorch and Triton are needed: {missing}") from missing
 
-from . import split_peer, stk_peer, triton_kernels, triton_peer
-from .case import Case
-from .peer import Refused
-from .rows import ROWS, Row
+from .. import split_peer, stk_peer, triton_kernels, triton_peer
+from ..case import Case
+from ..peer import Refused
+from ..rows import ROWS, Row
 
 NAMES = {
     torch.float32: "fp32",

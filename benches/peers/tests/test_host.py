@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from . import pattern, report, rows, stats
-from .ours import Ours
-from .peer import DENSE, DENSE_ALL, SEMI
-from .supervise import Outcome
+from .. import pattern, report, rows, stats
+from ..ours import Ours
+from ..peer import DENSE, DENSE_ALL, SEMI
+from ..supervise import Outcome
 
 
 class PatternTest(unittest.TestCase):

@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
-from . import ours, supervise
-from .peer import DENSE
-from .rows import Row, choose
-from .supervise import Gone, Workers
-from .worker import Job
+from .. import ours, supervise
+from ..peer import DENSE
+from ..rows import Row, choose
+from ..supervise import Gone, Workers
+from ..worker import Job
 
 ROW = Row("row", "dsd", 256, 256, 256, (16, 16), "random:0.5", ("good", "bad"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 from unittest import mock
 
-from .timing import Cuda, L2Flush, Limits, Samples, Turns, glance
+from ..timing import Cuda, L2Flush, Limits, Samples, Turns, glance
 
 try:
     import torch

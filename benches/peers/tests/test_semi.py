@@ -12,10 +12,10 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(f"PyTorch is not installed: {missing}") from missing
 
-from . import semi_peer
-from .case import Case
-from .peer import Refused, Variant
-from .rows import Row
+from .. import semi_peer
+from ..case import Case
+from ..peer import Refused, Variant
+from ..rows import Row
 
 ROW = Row("small", "dsd", 128, 24, 256, (32, 32), "random:0.25", ())
 

@@ -11,13 +11,13 @@ interpret()
 
 import torch
 
-from .case import Case
-from .peer import Peer, Refused, Variant
-from .rows import ROWS, Row
-from .split_peer import PARTS, TritonSplitK, likely_parts, strides
-from .stk_peer import StkLike
-from .tiles import SHARED, dsd_tiles, power_of_two
-from .triton_peer import TritonGather, TritonTma
+from ..case import Case
+from ..peer import Peer, Refused, Variant
+from ..rows import ROWS, Row
+from ..split_peer import PARTS, TritonSplitK, likely_parts, strides
+from ..stk_peer import StkLike
+from ..tiles import SHARED, dsd_tiles, power_of_two
+from ..triton_peer import TritonGather, TritonTma
 
 
 def small(op: str, block: tuple[int, int], dtype: str = "f16") -> Row:
