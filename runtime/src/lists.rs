@@ -1,13 +1,18 @@
-//! Lists of the work of a product or an SDDMM that kernels make where the pattern is: which memory they take, which kernels
-//! run in which order, and what the launch then reads. A GPU runs them on its stream, the simulator in its memory.
+//! Lists of work that kernels make where the pattern is: which memory they take, which kernels run in which order, and what
+//! the launch then reads. A GPU runs them on its stream, the simulator in its memory.
 
 use arrayvec::ArrayVec;
-use bsr_codegen::lists::{ListKernel, ListRequest, SddmmShape, Shape, ShapeError, SharedLists, SplitLists};
+use bsr_codegen::lists::{
+    AttentionLists, ListKernel, ListRequest, PartialFlags, SddmmShape, Shape, ShapeError, SharedLists, SplitLists,
+};
 use bsr_codegen::{Op, Plan, TileScheduler};
 
 use crate::bind::Lists;
 use crate::gpu::CheckedIndex;
 use crate::schedule;
+
+/// Most pointers of a kernel that makes lists.
+const MOST_POINTERS: usize = 10;
 
 /// Whether the lists of a plan are made of its pattern's transposed index.
 pub(crate) fn reads_block_columns(plan: &Plan) -> bool {
@@ -34,259 +39,254 @@ pub(crate) fn request(
     }
 }
 
-/// The lists of one pattern for one extent that it does not say, at addresses `A`.
-#[derive(Debug)]
-pub(crate) enum Listing<A> {
-    /// Of tiles that have all of K of a block row, or of a slice of it.
-    Whole(Assigned<A>),
-    /// Of tiles whose K is divided.
-    Split(Split<A>),
-    /// Of tiles of several block rows.
-    Shared(Shared<A>),
-    /// Of tiles of an SDDMM.
-    Sddmm(Sddmm<A>),
+/// What a kernel that makes lists is given as a pointer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pointer {
+    /// First block and number of blocks of every row of the pattern.
+    Rows,
+    /// The block columns of the pattern.
+    Columns,
+    /// Which blocks of the pattern are partial.
+    Partial,
+    /// The piece of this number of the lists' own memory.
+    Memory(usize),
 }
 
-impl<A: Copy> Listing<A> {
-    /// Takes the memory of the lists that `request` asks for, of a pattern of so many block rows with room for so many
-    /// blocks: `alloc` gives an address of so many words.
+/// A launch of a kernel that makes lists.
+#[derive(Debug)]
+struct Step {
+    kernel: ListKernel,
+    /// CTAs, and bytes of shared memory of each.
+    grid: (u32, u32),
+    pointers: ArrayVec<Pointer, MOST_POINTERS>,
+    numbers: Vec<u32>,
+}
+
+/// How the lists of one pattern for one extent that it does not say are made: the memory that they take, and the launches.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Words of each piece of memory.
+    memory: Vec<usize>,
+    steps: Vec<Step>,
+    /// Clusters that get work.
+    pub(crate) clusters: u32,
+    /// Bytes in which CTAs pass on partial sums.
+    pub(crate) workspace_bytes: usize,
+    heads: Pointer,
+    tiles: Pointer,
+    /// The steps of an attention.
+    columns: Pointer,
+    /// The unions of block rows that share tiles.
+    unions: Option<Pointer>,
+}
+
+impl Table {
+    fn new(clusters: u32) -> Self {
+        Self {
+            memory: vec![],
+            steps: vec![],
+            clusters,
+            workspace_bytes: 0,
+            heads: Pointer::Memory(0),
+            tiles: Pointer::Memory(0),
+            columns: Pointer::Columns,
+            unions: None,
+        }
+    }
+
+    /// That of the lists that `request` asks for, of a pattern of so many block rows with room for so many blocks.
     ///
     /// # Errors
-    /// [`ShapeError`] for a product whose lists cannot be made there; those of `alloc`.
-    pub(crate) fn new<E: From<ShapeError>>(
+    /// [`ShapeError`] for a product whose lists cannot be made where the pattern is.
+    pub(crate) fn of(
         plan: &Plan,
         request: &ListRequest,
         (block_rows, capacity): (usize, usize),
-        mut alloc: impl FnMut(usize) -> Result<A, E>,
-    ) -> Result<Self, E> {
-        let alloc = &mut alloc;
-        match (plan.tile_scheduler(), plan.sddmm_tiles()) {
+    ) -> Result<Self, ShapeError> {
+        Ok(match (plan.tile_scheduler(), plan.sddmm_tiles()) {
             (TileScheduler::SharedColumns(shared), _) => {
-                Shared::new(SharedLists::new(shared, request, plan.spec().bk as usize)?, alloc).map(Self::Shared)
+                Self::shared(&SharedLists::new(shared, request, plan.spec().bk as usize)?).0
             }
             (_, Some(tiles)) => {
                 let (k, ctas) = (request.n as u32, request.clusters);
                 let shape = SddmmShape { tiles, block_rows: block_rows as u32, k, ctas, capacity: capacity as u32 };
-                Sddmm::new(shape.checked()?, alloc).map(Self::Sddmm)
+                Self::sddmm(&shape.checked()?)
             }
             _ => match SplitLists::parts(plan.spec().split, request) {
-                Some(parts) => Split::new(SplitLists::new(request, parts)?, alloc).map(Self::Split),
-                None => Assigned::new(Shape::new(request)?, alloc).map(Self::Whole),
+                Some(parts) => {
+                    let lists = SplitLists::new(request, parts)?;
+                    let workspace_bytes =
+                        lists.places() * plan.split_form().map_or(0, |form| form.partial_bytes as usize);
+                    Self { workspace_bytes, ..Self::split(&lists) }
+                }
+                None => Self::whole(&Shape::new(request)?),
             },
+        })
+    }
+
+    /// Of tiles that have all of K of a block row, or of a slice of it.
+    pub(crate) fn whole(shape: &Shape) -> Self {
+        let mut table = Self::new(shape.clusters);
+        [table.heads, table.tiles, _] = table.assign(shape, [Pointer::Rows, Pointer::Columns]);
+        table
+    }
+
+    /// Of tiles whose K is divided.
+    pub(crate) fn split(lists: &SplitLists) -> Self {
+        let mut table = Self::new(lists.clusters());
+        let (heads, tiles) = (table.alloc(lists.head_words()), table.alloc(lists.work_bytes().div_ceil(4)));
+        // Rows of parts of tiles, and these as they are assigned.
+        let [own, others] = [&lists.own, &lists.others].map(|shape| {
+            let rows = table.alloc(2 * shape.tile_rows as usize);
+            [[rows, Pointer::Columns].as_slice(), &table.assignment(shape)].concat()
+        });
+        let (by_row, assign, by_tile) = (ListKernel::SplitRows, ListKernel::AssignParts, ListKernel::SplitTiles);
+        let grid = (by_row.grid(lists.rows().0, 1), 0);
+        table.step(by_row, grid, &[Pointer::Rows, own[0], others[0]], &lists.row_numbers());
+        table.step(assign, lists.assign_grid(), &[&own[..], &others].concat(), &lists.assign_numbers());
+        let written = [Pointer::Rows, others[2], others[3], own[2], own[3], heads, tiles];
+        table.step(by_tile, (lists.clusters(), 0), &written, &lists.tile_numbers());
+        Self { heads, tiles, ..table }
+    }
+
+    /// Of tiles of several block rows; and where the block rows of every group are, and where the union of their columns
+    /// begins with what its tiles cost.
+    pub(crate) fn shared(lists: &SharedLists) -> (Self, [Pointer; 2]) {
+        let (mut table, groups) = (Self::new(lists.assign.clusters), lists.groups() as usize);
+        let tiles = table.alloc(lists.work_bytes().div_ceil(4));
+        // A bit for each block column of every block row.
+        let bits = table.alloc(lists.bit_words());
+        let members = table.alloc(4 * groups);
+        let [ends, costs] = [2 * groups; 2].map(|words| table.alloc(words));
+        let unions = table.alloc(lists.union_words());
+        let own = [Pointer::Rows, Pointer::Columns, bits];
+        table.step(ListKernel::SharedBits, lists.bit_grid(), &own, &lists.bit_numbers());
+        table.step(ListKernel::SharedGroups, lists.group_grid(), &[bits, members], &lists.group_numbers());
+        let by_union = [bits, members, ends, costs, unions];
+        table.step(ListKernel::SharedUnions, lists.union_grid(), &by_union, &lists.union_numbers());
+        let [heads, assigned, _] = table.assign(&lists.assign, [costs, unions]);
+        let by_tile = [heads, assigned, Pointer::Rows, members, ends, unions, tiles];
+        table.step(ListKernel::SharedTiles, (lists.assign.clusters, 0), &by_tile, &lists.tile_numbers());
+        (Self { heads, tiles, unions: Some(unions), ..table }, [members, costs])
+    }
+
+    /// Of the tiles of an SDDMM.
+    pub(crate) fn sddmm(shape: &SddmmShape) -> Self {
+        let mut table = Self::new(shape.ctas);
+        let (heads, tiles) = (table.alloc(shape.ctas as usize), table.alloc(shape.work_bytes().div_ceil(4)));
+        let first_tiles = table.alloc(shape.block_rows as usize);
+        if shape.block_rows > 0 {
+            let (by_rows, by_tiles, numbers) = (ListKernel::SddmmRows, ListKernel::SddmmTiles, shape.numbers());
+            table.step(by_rows, (1, 128), &[Pointer::Rows, first_tiles, heads, tiles], &numbers);
+            let grid = (by_tiles.grid(shape.block_rows, 1), 0);
+            table.step(by_tiles, grid, &[Pointer::Rows, Pointer::Columns, first_tiles, tiles], &numbers);
         }
+        Self { heads, tiles, ..table }
+    }
+
+    /// Of an attention. All of its memory is zero before the first launch.
+    pub(crate) fn attention(lists: &AttentionLists, flags: PartialFlags) -> Self {
+        let (mut table, rows) = (Self::new(lists.ctas()), lists.rows() as usize);
+        // Steps that have a place so far; 0 between two listings.
+        let room = table.alloc(2);
+        // {first step, steps, steps of each consumer} of every row of tiles, and the first two alone.
+        let [records, step_rows] = [AttentionLists::RECORD_WORDS * rows, 2 * rows].map(|words| table.alloc(words));
+        // Tiles by their rows and columns: how many each CTA gets, which, and what the kernel notes.
+        let assigned = table.assignment(&lists.assign);
+        let steps = table.alloc(lists.slots());
+        let heads = table.alloc(lists.ctas() as usize + 1);
+        let tiles = table.alloc(lists.work_bytes().div_ceil(4));
+        let grid = |kernel: ListKernel, shared| (kernel.grid(lists.rows(), lists.ctas()), shared);
+        let (by_steps, by_tiles) = (ListKernel::AttentionSteps, ListKernel::AttentionTiles);
+        let read = [Pointer::Rows, Pointer::Columns, Pointer::Partial, room, steps, records, step_rows];
+        table.step(by_steps, grid(by_steps, lists.steps_shared_bytes()), &read, &lists.steps_numbers(flags));
+        table.assign_to(&lists.assign, [step_rows, steps], assigned);
+        let by_tile = [assigned[0], assigned[1], records, room, heads, tiles];
+        table.step(by_tiles, grid(by_tiles, 64), &by_tile, &lists.tiles_numbers());
+        Self { heads, tiles, columns: steps, ..table }
+    }
+
+    fn alloc(&mut self, words: usize) -> Pointer {
+        self.memory.push(words);
+        Pointer::Memory(self.memory.len() - 1)
+    }
+
+    fn step(&mut self, kernel: ListKernel, grid: (u32, u32), pointers: &[Pointer], numbers: &[u32]) {
+        let pointers = pointers.iter().copied().collect();
+        self.steps.push(Step { kernel, grid, pointers, numbers: numbers.to_vec() });
+    }
+
+    /// Memory for heads and tiles that are assigned, and for where each tile goes while they are.
+    fn assignment(&mut self, shape: &Shape) -> [Pointer; 3] {
+        [shape.head_words(), shape.work_bytes().div_ceil(4), shape.tiles() as usize].map(|words| self.alloc(words))
+    }
+
+    /// Assigns the tiles of rows and columns: their heads, the tiles, and where each tile goes.
+    fn assign(&mut self, shape: &Shape, read: [Pointer; 2]) -> [Pointer; 3] {
+        let assigned = self.assignment(shape);
+        self.assign_to(shape, read, assigned);
+        assigned
+    }
+
+    fn assign_to(&mut self, shape: &Shape, [rows, columns]: [Pointer; 2], [heads, tiles, notes]: [Pointer; 3]) {
+        let grid = (shape.ctas(), shape.shared_bytes());
+        self.step(ListKernel::Assign, grid, &[rows, columns, heads, tiles, notes], &shape.numbers());
+    }
+}
+
+/// The lists of one pattern for one extent that it does not say, at addresses `A`.
+#[derive(Debug)]
+pub(crate) struct Listing<A> {
+    pub(crate) table: Table,
+    memory: Vec<A>,
+}
+
+impl<A: Copy> Listing<A> {
+    /// Takes the memory of a table: `alloc` gives an address of so many words.
+    ///
+    /// # Errors
+    /// Those of `alloc`.
+    pub(crate) fn new<E>(table: Table, alloc: impl FnMut(usize) -> Result<A, E>) -> Result<Self, E> {
+        let memory = table.memory.iter().copied().map(alloc).collect::<Result<_, _>>()?;
+        Ok(Self { table, memory })
     }
 
     /// Launches the kernels that make the lists: each in so many CTAs with so much shared memory, on addresses and numbers.
+    /// `partial` is where the partial blocks of a mask are. Nothing is allocated.
     ///
     /// # Errors
     /// Those of `launch`.
     pub(crate) fn run<E>(
         &self,
         index: &CheckedIndex<A>,
+        partial: Option<A>,
         mut launch: impl FnMut(ListKernel, (u32, u32), &[A], &[u32]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (read, launch) = ((index.rows, index.columns), &mut launch);
-        match self {
-            Self::Whole(assigned) => assigned.run(read, launch),
-            Self::Split(split) => split.run(read, launch),
-            Self::Shared(shared) => shared.run(read, launch),
-            Self::Sddmm(sddmm) => sddmm.run(read, launch),
-        }
+        self.table.steps.iter().try_for_each(|Step { kernel, grid, pointers, numbers }| {
+            let addresses: ArrayVec<A, MOST_POINTERS> =
+                pointers.iter().map(|pointer| self.address(*pointer, index, partial)).collect();
+            launch(*kernel, *grid, &addresses, numbers)
+        })
     }
 
-    /// Bytes that CTAs pass on partial sums in.
-    pub(crate) fn workspace_bytes(&self, plan: &Plan) -> usize {
-        match self {
-            Self::Split(split) => {
-                split.lists.places() * plan.split_form().map_or(0, |form| form.partial_bytes as usize)
-            }
-            Self::Whole(_) | Self::Shared(_) | Self::Sddmm(_) => 0,
+    /// Where a kernel's pointer points to.
+    pub(crate) fn address(&self, pointer: Pointer, index: &CheckedIndex<A>, partial: Option<A>) -> A {
+        match pointer {
+            Pointer::Rows => index.rows,
+            Pointer::Columns => index.columns,
+            // Where none is said to be partial, any address serves.
+            Pointer::Partial => partial.unwrap_or(index.columns),
+            Pointer::Memory(number) => self.memory[number],
         }
     }
 
     /// Clusters that get work, and what the launch reads.
     pub(crate) fn lists(&self, index: &CheckedIndex<A>) -> ([u32; 2], Lists<A>) {
-        let (columns, blocks) = (Some(index.columns), Some(index.blocks));
-        let (clusters, heads, tiles) = match self {
-            Self::Whole(assigned) => (assigned.shape.clusters, assigned.heads, assigned.tiles),
-            Self::Split(split) => (split.lists.clusters(), split.heads, split.tiles),
-            Self::Shared(shared) => (shared.assigned.shape.clusters, shared.assigned.heads, shared.tiles),
-            Self::Sddmm(sddmm) => (sddmm.shape.ctas, sddmm.heads, sddmm.tiles),
-        };
-        let stage_metadata = if let Self::Shared(shared) = self { Some(shared.unions) } else { None };
-        let (heads, tiles) = (Some(heads), Some(tiles));
-        ([clusters, 1], Lists { heads, tiles, columns, blocks, stage_metadata, ..Lists::default() })
-    }
-}
-
-/// What the assigning kernel writes.
-#[derive(Debug)]
-pub(crate) struct Assigned<A> {
-    pub(crate) shape: Shape,
-    pub(crate) heads: A,
-    pub(crate) tiles: A,
-    /// Where each tile goes, while the lists are made.
-    notes: A,
-}
-
-impl<A: Copy> Assigned<A> {
-    pub(crate) fn new<E>(shape: Shape, alloc: &mut impl FnMut(usize) -> Result<A, E>) -> Result<Self, E> {
-        Ok(Self {
-            heads: alloc(shape.head_words())?,
-            tiles: alloc(shape.work_bytes().div_ceil(4))?,
-            notes: alloc(shape.tiles() as usize)?,
-            shape,
-        })
-    }
-
-    fn places(&self, (rows, columns): (A, A)) -> [A; 5] {
-        [rows, columns, self.heads, self.tiles, self.notes]
-    }
-
-    pub(crate) fn run<E>(
-        &self,
-        read: (A, A),
-        launch: &mut impl FnMut(ListKernel, (u32, u32), &[A], &[u32]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let grid = (self.shape.ctas(), self.shape.shared_bytes());
-        launch(ListKernel::Assign, grid, &self.places(read), &self.shape.numbers())
-    }
-}
-
-/// The lists of tiles whose K is divided.
-#[derive(Debug)]
-pub(crate) struct Split<A> {
-    lists: SplitLists,
-    pub(crate) heads: A,
-    pub(crate) tiles: A,
-    own: Parts<A>,
-    others: Parts<A>,
-}
-
-/// Rows of parts of tiles, and these as they are assigned.
-#[derive(Debug)]
-struct Parts<A> {
-    rows: A,
-    assigned: Assigned<A>,
-}
-
-impl<A: Copy> Parts<A> {
-    fn new<E>(shape: Shape, alloc: &mut impl FnMut(usize) -> Result<A, E>) -> Result<Self, E> {
-        Ok(Self { rows: alloc(2 * shape.tile_rows as usize)?, assigned: Assigned::new(shape, alloc)? })
-    }
-}
-
-impl<A: Copy> Split<A> {
-    pub(crate) fn new<E>(lists: SplitLists, alloc: &mut impl FnMut(usize) -> Result<A, E>) -> Result<Self, E> {
-        Ok(Self {
-            heads: alloc(lists.head_words())?,
-            tiles: alloc(lists.work_bytes().div_ceil(4))?,
-            own: Parts::new(lists.own, alloc)?,
-            others: Parts::new(lists.others, alloc)?,
-            lists,
-        })
-    }
-
-    pub(crate) fn run<E>(
-        &self,
-        (rows, columns): (A, A),
-        launch: &mut impl FnMut(ListKernel, (u32, u32), &[A], &[u32]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Self { lists, heads, tiles, own, others } = self;
-        let (by_row, assign, by_tile) = (ListKernel::SplitRows, ListKernel::AssignParts, ListKernel::SplitTiles);
-        let grid = (by_row.grid(lists.rows().0, 1), 0);
-        launch(by_row, grid, &[rows, own.rows, others.rows], &lists.row_numbers())?;
-        let parts = [own, others].map(|parts| parts.assigned.places((parts.rows, columns)));
-        let assigned: ArrayVec<A, 10> = parts.into_iter().flatten().collect();
-        launch(assign, lists.assign_grid(), &assigned, &lists.assign_numbers())?;
-        let [other, own] = [others, own].map(|parts| [parts.assigned.heads, parts.assigned.tiles]);
-        let written = [rows, other[0], other[1], own[0], own[1], *heads, *tiles];
-        launch(by_tile, (lists.clusters(), 0), &written, &lists.tile_numbers())
-    }
-}
-
-/// The lists of tiles of several block rows.
-#[derive(Debug)]
-pub(crate) struct Shared<A> {
-    lists: SharedLists,
-    pub(crate) tiles: A,
-    /// A bit for each block column of every block row.
-    bits: A,
-    /// The block rows of every group.
-    pub(crate) members: A,
-    /// Where the union of their columns begins, and how many there are.
-    ends: A,
-    /// The same with what its tiles cost.
-    pub(crate) costs: A,
-    pub(crate) unions: A,
-    /// The tiles by their groups and columns, and the heads of the lists.
-    pub(crate) assigned: Assigned<A>,
-}
-
-impl<A: Copy> Shared<A> {
-    pub(crate) fn new<E>(lists: SharedLists, alloc: &mut impl FnMut(usize) -> Result<A, E>) -> Result<Self, E> {
-        let groups = lists.groups() as usize;
-        Ok(Self {
-            tiles: alloc(lists.work_bytes().div_ceil(4))?,
-            bits: alloc(lists.bit_words())?,
-            members: alloc(4 * groups)?,
-            ends: alloc(2 * groups)?,
-            costs: alloc(2 * groups)?,
-            unions: alloc(lists.union_words())?,
-            assigned: Assigned::new(lists.assign, alloc)?,
-            lists,
-        })
-    }
-
-    pub(crate) fn run<E>(
-        &self,
-        (rows, columns): (A, A),
-        launch: &mut impl FnMut(ListKernel, (u32, u32), &[A], &[u32]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Self { lists, tiles, bits, members, ends, costs, unions, assigned } = self;
-        launch(ListKernel::SharedBits, lists.bit_grid(), &[rows, columns, *bits], &lists.bit_numbers())?;
-        launch(ListKernel::SharedGroups, lists.group_grid(), &[*bits, *members], &lists.group_numbers())?;
-        let by_union = [*bits, *members, *ends, *costs, *unions];
-        launch(ListKernel::SharedUnions, lists.union_grid(), &by_union, &lists.union_numbers())?;
-        assigned.run((*costs, *unions), launch)?;
-        let by_tile = [assigned.heads, assigned.tiles, rows, *members, *ends, *unions, *tiles];
-        launch(ListKernel::SharedTiles, (lists.assign.clusters, 0), &by_tile, &lists.tile_numbers())
-    }
-}
-
-/// The lists of an SDDMM.
-#[derive(Debug)]
-pub(crate) struct Sddmm<A> {
-    shape: SddmmShape,
-    pub(crate) heads: A,
-    pub(crate) tiles: A,
-    /// The first tile of each block row.
-    first: A,
-}
-
-impl<A: Copy> Sddmm<A> {
-    pub(crate) fn new<E>(shape: SddmmShape, alloc: &mut impl FnMut(usize) -> Result<A, E>) -> Result<Self, E> {
-        Ok(Self {
-            heads: alloc(shape.ctas as usize)?,
-            tiles: alloc(shape.work_bytes().div_ceil(4))?,
-            first: alloc(shape.block_rows as usize)?,
-            shape,
-        })
-    }
-
-    pub(crate) fn run<E>(
-        &self,
-        (rows, columns): (A, A),
-        launch: &mut impl FnMut(ListKernel, (u32, u32), &[A], &[u32]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Self { shape, heads, tiles, first } = self;
-        if shape.block_rows == 0 {
-            return Ok(());
-        }
-        let (by_rows, by_tiles, numbers) = (ListKernel::SddmmRows, ListKernel::SddmmTiles, shape.numbers());
-        launch(by_rows, (1, 128), &[rows, *first, *heads, *tiles], &numbers)?;
-        let grid = (by_tiles.grid(shape.block_rows, 1), 0);
-        launch(by_tiles, grid, &[rows, columns, *first, *tiles], &numbers)
+        let Table { clusters, heads, tiles, columns, unions, .. } = self.table;
+        let at = |pointer| self.address(pointer, index, None);
+        let [heads, tiles, columns] = [heads, tiles, columns].map(|pointer| Some(at(pointer)));
+        let lists = Lists { heads, tiles, columns, stage_metadata: unions.map(at), ..Lists::default() };
+        ([clusters, 1], Lists { blocks: Some(index.blocks), ..lists })
     }
 }
 

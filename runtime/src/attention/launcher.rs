@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bsr_codegen::{Dtype, Plan, TensorStrides};
 
-use super::listed::Listed;
+use super::listed;
 use super::vector::{self, ScoreVector, packed_strides};
 use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
 use crate::bind::Lists;
 use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache};
-use crate::kernel::{KernelError, Workspaces};
+use crate::kernel::{KernelError, Listed, Workspaces};
 use crate::machine::Gpu;
 use crate::operation::{Attention, launch_bound};
 use crate::timeline::Rings;
@@ -128,16 +128,15 @@ pub struct DevicePattern {
     shape: Shape,
     ctas: u32,
     lists: Work,
-    workspaces: Workspaces,
 }
 
 /// Heads, tiles and steps.
 #[derive(Debug)]
 enum Work {
     /// Of a mask on the host.
-    Host([DeviceBuffer<u32>; 3]),
+    Host([DeviceBuffer<u32>; 3], Workspaces),
     /// Of a mask on the GPU, made by kernels.
-    Device(Box<Listed>),
+    Device(Arc<DeviceMask>, Box<Listed>),
 }
 
 impl DevicePattern {
@@ -150,14 +149,16 @@ impl DevicePattern {
         self.lists(stream.into()).map(drop)
     }
 
-    /// Where heads, tiles and steps lie, which are listed on `stream` first where that is to be done.
+    /// Where heads, tiles and steps are, which are listed on `stream` first where that is to be done.
     fn lists(&self, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, AttentionError> {
-        let [heads, tiles, columns] = match &self.lists {
-            Work::Host(lists) => lists.each_ref().map(DeviceBuffer::ptr),
-            Work::Device(listed) => listed.enqueue(stream).map(|()| listed.places())?,
+        match &self.lists {
+            Work::Host(lists, workspaces) => {
+                let [heads, tiles, columns] = lists.each_ref().map(|list| Some(list.ptr()));
+                let workspace = Some(workspaces.of(lists[0].device(), stream)?);
+                Ok(Lists { heads, tiles, columns, workspace, ..Lists::default() })
+            }
+            Work::Device(mask, listed) => Ok(listed.enqueue(stream, mask.pattern(), false, mask.flags().1)?.1),
         }
-        .map(Some);
-        Ok(Lists { heads, tiles, columns, ..Lists::default() })
     }
 }
 
@@ -252,13 +253,15 @@ impl Launcher {
         Ok(DevicePattern {
             shape,
             ctas: work.ctas(),
-            lists: Work::Host([
-                DeviceBuffer::from_slice(&self.device, &work.heads)?,
-                DeviceBuffer::from_slice(&self.device, &work.tiles)?,
-                // A mask without blocks has no steps, and an address all the same.
-                DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
-            ]),
-            workspaces: Workspaces::new(&self.device, work.workspace_bytes(&tiles))?,
+            lists: Work::Host(
+                [
+                    DeviceBuffer::from_slice(&self.device, &work.heads)?,
+                    DeviceBuffer::from_slice(&self.device, &work.tiles)?,
+                    // A mask without blocks has no steps, and an address all the same.
+                    DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+                ],
+                Workspaces::new(&self.device, work.workspace_bytes(&tiles))?,
+            ),
         })
     }
 
@@ -269,12 +272,14 @@ impl Launcher {
     /// A mask that does not fit the kernel or the shape, and sizes beyond what the kernels that list count.
     pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
         let tiles = self.plan.attention_tiles().ok_or(AttentionError::Operation(self.plan.spec().op))?;
-        let listed = Listed::new(&self.device, &tiles, mask, &shape, self.ctas)?;
+        mask.check_shape(&shape, tiles.block)?;
+        let request = (mask.shape().sharing, mask.shape().capacity);
+        let table = listed::table(&tiles, &shape, request, mask.flags().0, self.ctas)?;
+        let listed = Listed::new(&self.device, table)?;
         Ok(DevicePattern {
             shape,
-            ctas: listed.ctas(),
-            lists: Work::Device(Box::new(listed)),
-            workspaces: Workspaces::new(&self.device, 0)?,
+            ctas: listed.clusters(),
+            lists: Work::Device(Arc::clone(mask), Box::new(listed)),
         })
     }
 
@@ -332,9 +337,7 @@ impl Launcher {
         let (q, o, strides) = (q.data.ptr(), output.data.ptr(), &strides);
         let operands = Attention { q, k, v, o, lse, scale, scalars, strides };
         let slots = operands.slots(&self.plan, vectors.iter().map(ScoreVector::ptr));
-        let workspace = pattern.workspaces.of(&self.device, stream)?;
-        let lists =
-            Lists { workspace: Some(workspace), probes: self.rings.as_ref().map(Rings::ptr), ..pattern.lists(stream)? };
+        let lists = Lists { probes: self.rings.as_ref().map(Rings::ptr), ..pattern.lists(stream)? };
         let mut machine = Gpu { device: &self.device, function: &self.function, maps: &self.maps, stream };
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // above have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked

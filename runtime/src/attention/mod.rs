@@ -12,7 +12,6 @@ mod error;
 mod generate;
 mod kernel;
 mod launcher;
-mod list_launches;
 mod listed;
 mod mask;
 mod problem;

@@ -6,8 +6,10 @@ use bsr_codegen::AttentionTiles;
 use bsr_codegen::lists::{IndexWidth, ListKernel, PartialFlags};
 use bsr_simulator::{BufferId, Finding, GlobalMemory};
 
-use super::list_launches::{launches, lists, memory};
+use super::listed::table;
 use super::{AttentionError, AttentionWork, Mask, Shape, Sharing};
+use crate::gpu::CheckedIndex;
+use crate::lists::Listing;
 use crate::machine;
 use crate::simulated::SimulatedError;
 use crate::simulated::lists::{ListKernels, Stream};
@@ -71,7 +73,7 @@ impl ListedAttention {
         (sharing, arrays): (Sharing, &MaskArrays),
         ctas: u32,
     ) -> Result<Self, AttentionError> {
-        let lists = lists(tiles, shape, (sharing, arrays.columns.len()), ctas)?;
+        let table = table(tiles, shape, (sharing, arrays.columns.len()), arrays.flags, ctas)?;
         let mut global = GlobalMemory::new();
         let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let block_columns = shape.keys.div_ceil(tiles.block.1 as usize) as u32;
@@ -82,29 +84,24 @@ impl ListedAttention {
         let partial = upload(arrays.partial.clone());
         let [rows, columns, values] =
             [2 * sizes[0], sizes[2], 2 * sizes[0]].map(|words| upload(vec![0; 4 * words as usize]));
-        let memory = memory(&lists).map(|bytes| upload(vec![0; bytes]));
-        let check = ListKernel::Check(IndexWidth::I32);
+        let listing = Listing::new(table, |words| Ok::<_, SimulatedError>(upload(vec![0; 4 * words])))?;
+        let (check, index) = (ListKernel::Check(IndexWidth::I32), CheckedIndex { rows, columns, blocks: columns });
         let mut stream = Stream::new(kernels, &mut global);
-        let mut launch = |kernel, grid, pointers: &[BufferId], numbers: &[u32]| {
-            stream.launch(kernel, grid, pointers, numbers).map_err(SimulatedError::from)
-        };
         for _ in 0..2 {
-            launch(check, (check.grid(sizes[0], 1), 0), &[row_ptr, col_idx, rows, columns, error, values], &sizes)?;
-            for (kernel, grid, pointers, numbers) in launches(&lists, arrays.flags, [rows, columns, partial], memory) {
-                launch(kernel, grid, &pointers, &numbers)?;
-            }
+            let checked = [row_ptr, col_idx, rows, columns, error, values];
+            let launched = stream.launch(check, (check.grid(sizes[0], 1), 0), &checked, &sizes);
+            launched.map_err(SimulatedError::from)?;
+            listing.run(&index, Some(partial), |kernel, grid, pointers, numbers| {
+                stream.launch(kernel, grid, pointers, numbers).map_err(SimulatedError::from)
+            })?;
         }
         let findings = stream.findings();
         let words = |id: BufferId| -> Vec<u32> {
             global.bytes(id).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
         };
-        let [.., steps, heads, of_tiles] = memory;
-        let work = AttentionWork {
-            heads: words(heads)[..=lists.ctas() as usize].to_vec(),
-            tiles: words(of_tiles),
-            steps: words(steps),
-            places: 0,
-        };
+        let ([ctas, _], lists) = listing.lists(&index);
+        let [heads, tiles, steps] = [lists.heads, lists.tiles, lists.columns].map(|list| list.map_or(vec![], words));
+        let work = AttentionWork { heads: heads[..=ctas as usize].to_vec(), tiles, steps, places: 0 };
         let error = words(error);
         Ok(Self { work, wrong: (error[..2] != [u32::MAX; 2]).then(|| error[1]), findings })
     }

@@ -30,7 +30,7 @@ use crate::operation::{self, Operands, Product};
 use crate::schedule::WorkLists;
 use crate::timeline::Rings;
 use kept::Kept;
-use listed::Listed;
+pub(crate) use listed::Listed;
 pub(crate) use workspaces::Workspaces;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.

@@ -21,7 +21,7 @@ pub use batch::{Batch, PreparedBatch, TypedBatch};
 pub use error::KernelError;
 pub(crate) use inputs::{Given, program_of};
 pub use launcher::Launcher;
-pub(crate) use launcher::Workspaces;
+pub(crate) use launcher::{Listed, Workspaces};
 pub use matrix::{DeviceMatrix, HostMatrix};
 pub use operation::{Dds, Dsd, Operation, Sdd};
 pub use sample::Sample;

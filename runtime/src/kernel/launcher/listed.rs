@@ -7,19 +7,71 @@ use bsr_codegen::{Mma, Pdl, Plan, Scale, TileScheduler};
 use super::{Launcher, Workspaces};
 use crate::Element;
 use crate::bind::Lists;
-use crate::gpu::{DeviceBsr, DeviceBuffer, DevicePattern, DevicePtr, Made, Plain, StreamRef};
+use crate::gpu::{Device, DeviceBsr, DeviceBuffer, DevicePattern, DevicePtr, Made, Plain, StreamRef};
 use crate::kernel::KernelError;
-use crate::lists::{self, Listing};
+use crate::lists::{self, Listing, Table};
 
 /// The lists of one pattern for one extent that it does not say, in memory that stays where it is.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(crate) struct Listed {
     listing: Listing<DevicePtr>,
     /// Where they are.
     _memory: Vec<DeviceBuffer<u32>>,
     workspaces: Workspaces,
     /// What they were made of.
     made: Mutex<Option<Made>>,
+}
+
+impl Listed {
+    /// Allocates all that the lists of a table take.
+    ///
+    /// # Errors
+    /// Those of an allocation.
+    pub(crate) fn new(device: &Device, table: Table) -> Result<Self, KernelError> {
+        let mut memory = vec![];
+        let workspaces = Workspaces::new(device, table.workspace_bytes)?;
+        let listing = Listing::new(table, |words| -> Result<DevicePtr, KernelError> {
+            let buffer = DeviceBuffer::zeroed(device, words.max(2))?;
+            let at = buffer.ptr();
+            memory.push(buffer);
+            Ok(at)
+        })?;
+        Ok(Self { listing, _memory: memory, workspaces, made: Mutex::default() })
+    }
+
+    /// Clusters that get work.
+    pub(crate) fn clusters(&self) -> u32 {
+        self.listing.table.clusters
+    }
+
+    /// Enqueues what checks a pattern and lists its work, by block columns or by block rows, unless the lists are those of its
+    /// arrays: the clusters that get work, and what the launch reads. `partial` is where the partial blocks of a mask are.
+    ///
+    /// # Errors
+    /// What a launch answers.
+    pub(crate) fn enqueue(
+        &self,
+        stream: StreamRef<'_>,
+        pattern: &DevicePattern,
+        by_columns: bool,
+        partial: Option<DevicePtr>,
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = pattern.now(stream)?;
+        let index = pattern.enqueue(stream, now, by_columns)?;
+        if *made != Some(now) {
+            self.listing.run(&index, partial, |kernel, grid, pointers, numbers| {
+                // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream, and partial blocks
+                // as many as the mask says; the lists have room for all that their shapes say, and are kept until the device
+                // is done with them.
+                unsafe { pattern.kernels().launch(kernel, grid, pointers, numbers, stream) }
+            })?;
+            *made = Some(now);
+        }
+        let (grid, lists) = self.listing.lists(&index);
+        let workspace = Some(self.workspaces.of(pattern.device(), stream)?);
+        Ok((grid, Lists { workspace, ..lists }))
+    }
 }
 
 impl Launcher {
@@ -38,17 +90,9 @@ impl Launcher {
             let values = capacity * sizes.block.0 * sizes.block.1;
             let extent = (n, self.clusters);
             let request = lists::request(&self.plan, (sizes.rows, sizes.cols), sizes.block, values, extent);
-            let mut memory = vec![];
-            let alloc = |words| -> Result<DevicePtr, KernelError> {
-                let buffer = DeviceBuffer::zeroed(&self.device, words)?;
-                let at = buffer.ptr();
-                memory.push(buffer);
-                Ok(at)
-            };
-            let listing = Listing::new(&self.plan, &request, (sizes.block_rows(), capacity), alloc)?;
+            let table = Table::of(&self.plan, &request, (sizes.block_rows(), capacity))?;
             pattern.reserve(lists::reads_block_columns(&self.plan))?;
-            let workspaces = Workspaces::new(&self.device, listing.workspace_bytes(&self.plan))?;
-            Ok(Listed { listing, _memory: memory, workspaces, made: Mutex::default() })
+            Listed::new(&self.device, table)
         })
     }
 
@@ -121,20 +165,8 @@ impl Launcher {
         n: usize,
     ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
         let work = self.reserve(pattern, n)?;
-        let mut made = work.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = pattern.now(stream)?;
-        let index = pattern.enqueue(stream, now, lists::reads_block_columns(&self.plan))?;
-        if *made != Some(now) {
-            work.listing.run(&index, |kernel, grid, pointers, numbers| {
-                // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream; the lists have room
-                // for all that their shapes say, and are kept until `forget`, which waits for the device.
-                unsafe { pattern.kernels().launch(kernel, grid, pointers, numbers, stream) }
-            })?;
-            *made = Some(now);
-        }
-        let (grid, lists) = work.listing.lists(&index);
-        let workspace = Some(work.workspaces.of(&self.device, stream)?);
-        Ok((grid, Lists { workspace, probes: self.rings_at(), ..lists }))
+        let (grid, lists) = work.enqueue(stream, pattern, lists::reads_block_columns(&self.plan), None)?;
+        Ok((grid, Lists { probes: self.rings_at(), ..lists }))
     }
 }
 

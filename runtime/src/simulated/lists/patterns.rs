@@ -223,7 +223,7 @@ pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedEr
         let (block_rows, capacity) = (rows as u32, structure.nnzb() as u32);
         let shape =
             SddmmShape { tiles, block_rows, k: k as u32, ctas, capacity }.checked().map_err(KernelError::from)?;
-        let (heads, work) = stream.sddmm(shape, read)?;
+        let (heads, work) = stream.sddmm(&shape, read)?;
         let findings = stream.findings();
         let (heads, work) = (self::words(&memory, heads), self::words(&memory, work));
         let (own, all) = (host.heads(), host.words());

@@ -6,7 +6,7 @@ use super::*;
 use crate::bind::Lists;
 use crate::gpu::CheckedIndex;
 use crate::kernel::KernelError;
-use crate::lists::{self, Assigned, Listing, Sddmm, Shared, Split};
+use crate::lists::{self, Listing, Table};
 use crate::simulated::SimulatedError;
 
 /// The tiles of several block rows, and what they were made of.
@@ -56,11 +56,29 @@ impl Stream<'_> {
             index = CheckedIndex { rows: by_columns, columns: row_of, blocks };
         }
         let request = request(plan, structure, n, clusters);
-        let alloc = |words| Ok::<_, KernelError>(self.alloc(words));
-        let listing = Listing::new(plan, &request, (block_rows, capacity), alloc)?;
-        listing.run(&index, |kernel, grid, pointers, numbers| self.launch(kernel, grid, pointers, numbers))?;
+        let table = Table::of(plan, &request, (block_rows, capacity)).map_err(KernelError::from)?;
+        let workspace = table.workspace_bytes;
+        let listing = self.run(table, &index)?;
         let (grid, lists) = listing.lists(&index);
-        Ok((grid, lists, listing.workspace_bytes(plan)))
+        Ok((grid, lists, workspace))
+    }
+
+    /// Launches the kernels of a table on a pattern.
+    fn run(&mut self, table: Table, index: &CheckedIndex<BufferId>) -> Result<Listing<BufferId>, LaunchError> {
+        let listing = Listing::new(table, |words| Ok::<_, LaunchError>(self.alloc(words)))?;
+        listing.run(index, None, |kernel, grid, pointers, numbers| self.launch(kernel, grid, pointers, numbers))?;
+        Ok(listing)
+    }
+
+    /// The heads and the tiles that the kernels of a table list of rows and columns.
+    fn tiles(
+        &mut self,
+        table: Table,
+        (rows, columns): (BufferId, BufferId),
+    ) -> Result<(BufferId, BufferId), LaunchError> {
+        let index = CheckedIndex { rows, columns, blocks: columns };
+        let (_, lists) = self.run(table, &index)?.lists(&index);
+        Ok((lists.heads.unwrap_or(rows), lists.tiles.unwrap_or(rows)))
     }
 }
 
@@ -73,20 +91,25 @@ impl Stream<'_> {
     /// # Errors
     /// As [`ListKernels::launch`].
     pub fn assign(&mut self, shape: &Shape, read: (BufferId, BufferId)) -> Result<(BufferId, BufferId), LaunchError> {
-        let assigned = Assigned::new(*shape, &mut |words| Ok(self.alloc(words)))?;
-        assigned.run(read, &mut |kernel, grid, pointers, numbers| self.launch(kernel, grid, pointers, numbers))?;
-        Ok((assigned.heads, assigned.tiles))
+        self.tiles(Table::whole(shape), read)
     }
 
     /// Lists tiles of several block rows.
     ///
     /// # Errors
     /// As [`ListKernels::launch`].
-    pub fn shared(&mut self, lists: &SharedLists, read: (BufferId, BufferId)) -> Result<SharedWork, LaunchError> {
-        let shared = Shared::new(*lists, &mut |words| Ok(self.alloc(words)))?;
-        shared.run(read, &mut |kernel, grid, pointers, numbers| self.launch(kernel, grid, pointers, numbers))?;
-        let Shared { tiles: work, unions, members, costs, assigned, .. } = shared;
-        Ok(SharedWork { heads: assigned.heads, work, unions, members, costs })
+    pub fn shared(
+        &mut self,
+        lists: &SharedLists,
+        (rows, columns): (BufferId, BufferId),
+    ) -> Result<SharedWork, LaunchError> {
+        let index = CheckedIndex { rows, columns, blocks: columns };
+        let (table, made) = Table::shared(lists);
+        let listing = self.run(table, &index)?;
+        let [members, costs] = made.map(|pointer| listing.address(pointer, &index, None));
+        let Lists { heads, tiles, stage_metadata, .. } = listing.lists(&index).1;
+        let [heads, work, unions] = [heads, tiles, stage_metadata].map(|list| list.unwrap_or(rows));
+        Ok(SharedWork { heads, work, unions, members, costs })
     }
 
     /// Lists tiles whose K is divided: the heads and the tiles.
@@ -98,19 +121,15 @@ impl Stream<'_> {
         lists: &SplitLists,
         read: (BufferId, BufferId),
     ) -> Result<(BufferId, BufferId), LaunchError> {
-        let split = Split::new(*lists, &mut |words| Ok(self.alloc(words)))?;
-        split.run(read, &mut |kernel, grid, pointers, numbers| self.launch(kernel, grid, pointers, numbers))?;
-        Ok((split.heads, split.tiles))
+        self.tiles(Table::split(lists), read)
     }
 
     /// Lists the tiles of an SDDMM: heads and tiles.
     pub(super) fn sddmm(
         &mut self,
-        shape: SddmmShape,
+        shape: &SddmmShape,
         read: (BufferId, BufferId),
     ) -> Result<(BufferId, BufferId), LaunchError> {
-        let sddmm = Sddmm::new(shape, &mut |words| Ok(self.alloc(words)))?;
-        sddmm.run(read, &mut |kernel, grid, pointers, numbers| self.launch(kernel, grid, pointers, numbers))?;
-        Ok((sddmm.heads, sddmm.tiles))
+        self.tiles(Table::sddmm(shape), read)
     }
 }
