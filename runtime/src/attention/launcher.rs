@@ -276,11 +276,7 @@ impl Launcher {
         let request = (mask.shape().sharing, mask.shape().capacity);
         let table = listed::table(&tiles, &shape, request, mask.flags().0, self.ctas)?;
         let listed = Listed::new(&self.device, table)?;
-        Ok(DevicePattern {
-            shape,
-            ctas: listed.clusters(),
-            lists: Work::Device(Arc::clone(mask), Box::new(listed)),
-        })
+        Ok(DevicePattern { shape, ctas: listed.clusters(), lists: Work::Device(Arc::clone(mask), Box::new(listed)) })
     }
 
     /// Enqueues an attention on `stream` and returns at once. `lse`, if there, gets each query's LSE, the natural logarithm of
