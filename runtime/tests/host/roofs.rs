@@ -2,7 +2,6 @@
 //! a GPU.
 //!
 //! Without a GPU that test says SKIPPED on stderr and passes; with `BSR_REQUIRE_GPU` set it fails instead.
-#![allow(clippy::unwrap_used)]
 
 use std::io::Write;
 

@@ -3,8 +3,8 @@
 use bsr_runtime::{Blocks, Bsr, BsrError, Layout, Structure};
 use proptest::prelude::*;
 
-use crate::corruption::CORRUPTIONS;
-use crate::parts::Parts;
+use super::corruption::CORRUPTIONS;
+use super::parts::Parts;
 
 #[test]
 fn the_example_is_what_it_says() {

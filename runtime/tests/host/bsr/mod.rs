@@ -1,7 +1,5 @@
 //! Block-sparse matrices: what is accepted, what is refused and how, and the way to dense and back.
 
-#![allow(clippy::unwrap_used)]
-
 mod corruption;
 mod parts;
 mod sharding;

@@ -1,6 +1,6 @@
 //! What Matrix Market files mean.
 
-use crate::{elements, mtx};
+use super::{elements, mtx};
 
 #[test]
 fn matrix_market_fields_and_symmetries() {

@@ -1,17 +1,11 @@
 //! SDDMMs on the simulator: what is refused, and what a pattern of C^T means.
-#![allow(clippy::unwrap_used)]
 
-use bsr_codegen::Plan;
 use bsr_runtime::simulated::{Options, Simulated};
 use bsr_runtime::{Bsr, Dense, Layout, Pattern, Results, Structure, reference};
 use half::f16;
 use proptest::prelude::*;
 
-fn kernel(spec: &str) -> Simulated {
-    let plan = Plan::new(&spec.parse().unwrap()).unwrap();
-    let ptx = plan.ptx();
-    Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap()
-}
+use crate::kernel;
 
 fn dense(rows: usize, cols: usize, layout: Layout) -> Dense<f16> {
     Dense::normal(rows, cols, layout, (rows + cols) as u64)

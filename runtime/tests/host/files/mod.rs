@@ -1,7 +1,5 @@
 //! Files that are written and read back: by these readers, by scipy and by PyTorch.
 
-#![allow(clippy::unwrap_used)]
-
 mod malformed;
 mod python;
 mod round_trip;

@@ -1,7 +1,5 @@
 //! The reference multiply against the plainest possible one, and the measure of error.
 
-#![allow(clippy::unwrap_used)]
-
 use bsr_runtime::reference::{self, Comparison, ReferenceError, relative_error};
 use bsr_runtime::{Bsr, Dense, Element, Layout, Pattern, Scale, Scales, e4m3, e5m2};
 use half::{bf16, f16};

@@ -1,15 +1,16 @@
 //! Kernels of the warp family (`mma_sync`, `wmma`) on the simulator, between walls of poison.
 //!
 //! B's padding and the rows of B that no stored block meets are NaN, C starts as NaN and its padding must stay so. Rows
+
 //! of A are half full, empty, full and of one block that reaches beyond K, in turn.
 
-#![allow(clippy::unwrap_used)]
-
-use bsr_codegen::{KernelSpec, Plan};
+use bsr_codegen::KernelSpec;
 use bsr_runtime::reference::{Comparison, multiply, tolerance_of};
-use bsr_runtime::simulated::{Options, Schedule, Simulated};
+use bsr_runtime::simulated::{Options, Schedule};
 use bsr_runtime::{Bsr, Dense, Dtype, Element, Layout, Results, Structure, e4m3, e5m2};
 use half::{bf16, f16};
+
+use crate::kernel;
 
 /// What a kernel is asked to multiply, and by how many CTAs.
 #[derive(Clone, Copy)]
@@ -153,10 +154,7 @@ fn with_result<A: Element, B: Element>(spec: &KernelSpec, problem: CaseShape) {
 }
 
 fn multiplied<A: Element, B: Element, C: Element>(spec: &KernelSpec, problem: CaseShape) {
-    let plan = Plan::new(spec).unwrap_or_else(|errors| panic!("{spec}\n{errors}"));
-    let ptx = plan.ptx();
-    let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap_or_else(|error| panic!("{spec}\n{error}"));
-    let kernel = kernel.with_clusters(problem.ctas);
+    let kernel = kernel(&spec.to_string()).with_clusters(problem.ctas);
     for full in [true, false] {
         let a = Bsr::<A>::normal(structure(spec, problem, full), 1);
         let b = walled_b::<B>(spec, problem, full);

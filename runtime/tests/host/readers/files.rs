@@ -7,7 +7,7 @@ use bsr_runtime::read::{self, ConvertError, ReadProblem, Sparse};
 use bsr_runtime::{Dtype, Layout, e4m3, e5m2};
 use half::{bf16, f16};
 
-use crate::{data, elements};
+use super::{data, elements};
 
 #[test]
 fn a_stiffness_matrix_is_read_whole_and_symmetric() {

@@ -1,7 +1,5 @@
 //! The readers: real files, fixtures written by scipy, round trips, and malformed input.
 
-#![allow(clippy::unwrap_used)]
-
 mod any_input;
 mod files;
 mod malformed;

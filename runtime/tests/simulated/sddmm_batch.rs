@@ -1,18 +1,12 @@
 //! Lists of SDDMMs on the simulator: a shared pattern, one each, ragged lists with nothing in some problems.
-#![allow(clippy::unwrap_used)]
 
-use bsr_codegen::Plan;
 use bsr_runtime::reference::{self, Comparison};
 use bsr_runtime::simulated::{Options, Simulated};
 use bsr_runtime::{Bsr, Dense, Element, Layout, Pattern, Structure};
 use half::f16;
 use proptest::prelude::*;
 
-fn kernel(spec: &str) -> Simulated {
-    let plan = Plan::new(&spec.parse().unwrap_or_else(|error| panic!("{error}"))).unwrap_or_else(|e| panic!("{e}"));
-    let ptx = plan.ptx();
-    Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap()
-}
+use crate::kernel;
 
 /// A problem: m, n, k, its density, and whether it has the pattern of the first, or its A.
 type ListedCase = ((usize, usize, usize), f64, bool, bool);

@@ -1,7 +1,5 @@
 //! Orders of rows: what they must never lose, what they find, and what they take.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 
 use bsr_runtime::prune::{Keep, prune};

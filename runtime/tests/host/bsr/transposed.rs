@@ -3,7 +3,7 @@
 use bsr_runtime::{Bsr, Layout, Structure};
 use proptest::prelude::*;
 
-use crate::parts::Parts;
+use super::parts::Parts;
 
 #[test]
 fn the_index_lists_every_block_of_a_column_from_top_to_bottom() {

@@ -2,7 +2,7 @@
 
 use bsr_runtime::BsrError;
 
-use crate::parts::Parts;
+use super::parts::Parts;
 
 /// A name, what it does (`None` where the matrix offers no place for it), and the error that must name it.
 pub(crate) type Corruption = (&'static str, fn(&mut Parts) -> Option<()>, fn(&BsrError) -> bool);

@@ -2,9 +2,8 @@
 //! multiples of nothing.
 //!
 //! Lines of the dense factor that no stored block meets are NaN, and so is its padding; C starts as NaN. What is refused
-//! is refused by name.
 
-#![allow(clippy::unwrap_used)]
+//! is refused by name.
 
 use bsr_codegen::{KernelSpec, Op, Plan};
 use bsr_runtime::kernel::KernelError;
@@ -15,6 +14,8 @@ use bsr_runtime::simulated::{Options, Schedule, Simulated, SimulatedError};
 use bsr_runtime::{Bsr, Dense, Element, Inputs, Layout, Pattern, Results, Scales, Structure};
 use half::f16;
 use proptest::prelude::*;
+
+use crate::simulated;
 
 /// The sparse factor is read as `rows` x `k`, the dense one has `columns`.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +30,7 @@ fn plan(text: &str) -> Plan {
 }
 
 fn kernel(plan: &Plan) -> Simulated {
-    let ptx = plan.ptx();
-    Simulated::new(plan, ptx.text(), ptx.entry()).unwrap().with_clusters(2)
+    simulated(plan).with_clusters(2)
 }
 
 /// The block as the kernel reads it.

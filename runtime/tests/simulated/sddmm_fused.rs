@@ -1,8 +1,7 @@
 //! Epilogues of SDDMMs on the simulator, into blocks full of poison: every kind of parameter, both second
 //! results, at any edge.
-#![allow(clippy::unwrap_used)]
 
-use bsr_codegen::{Dtype, KernelSpec, Plan};
+use bsr_codegen::{Dtype, KernelSpec};
 use bsr_runtime::epilogue::Input;
 use bsr_runtime::reference::{self, Comparison, Fused};
 use bsr_runtime::simulated::{Options, Simulated};
@@ -11,11 +10,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-fn kernel(spec: &str) -> Simulated {
-    let plan = Plan::new(&spec.parse().unwrap_or_else(|error| panic!("{error}"))).unwrap_or_else(|e| panic!("{e}"));
-    let ptx = plan.ptx();
-    Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap()
-}
+use crate::kernel;
 
 /// Random inputs; blocks of the name `c` are those of C itself.
 fn inputs(spec: &KernelSpec, structure: &Structure, seed: u64) -> Inputs {

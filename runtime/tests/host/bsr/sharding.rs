@@ -4,7 +4,7 @@ use bsr_runtime::shard::{Sharding, Side, balanced};
 use bsr_runtime::{Bsr, Dense, Layout, Pattern, reference};
 use proptest::prelude::*;
 
-use crate::parts::Parts;
+use super::parts::Parts;
 
 /// The smallest largest sum, by trying every way to cut.
 fn smallest(weights: &[u64], ranks: usize) -> u64 {

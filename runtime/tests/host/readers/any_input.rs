@@ -8,7 +8,7 @@ use bsr_runtime::read::{self, ConvertError};
 use bsr_runtime::{Bsr, Layout};
 use proptest::prelude::*;
 
-use crate::{data, elements, mtx};
+use super::{data, elements, mtx};
 
 /// The text of a general real file.
 fn written(rows: usize, cols: usize, elements: &[(usize, usize, f64)]) -> String {

@@ -1,20 +1,14 @@
 //! Kernels on the simulator: right where a launch is possible, refused in words where it is not.
 
-#![allow(clippy::unwrap_used)]
-
 use bsr_codegen::Plan;
 use bsr_runtime::reference::{Comparison, multiply, multiply_scaled};
 use bsr_runtime::simulated::{Options, Schedule, Simulated, SimulatedError};
 use bsr_runtime::{Bsr, Dense, Dtype, Element, KernelError, Layout, Pattern, Results, Scale, Scales, Structure, e4m3};
 use half::{bf16, f16};
 
-const SMALL: &str = "bm = 64, bn = 32, bk = 32";
+use crate::kernel;
 
-fn simulated(spec: &str) -> Simulated {
-    let plan = Plan::new(&spec.parse().unwrap()).unwrap();
-    let ptx = plan.ptx();
-    Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap()
-}
+const SMALL: &str = "bm = 64, bn = 32, bk = 32";
 
 fn assert_right<T: Element, C: Element>(kernel: &Simulated, a: &Bsr<T>, b: &Dense<T>, tolerance: f64) {
     let (Results { c, .. }, report) = kernel.multiply::<C, _>((a, b), &Options::default()).unwrap();
@@ -28,13 +22,13 @@ fn every_number_of_clusters_gives_the_product() {
     let a = Bsr::<f16>::generate(Pattern::Random(0.5), 250, 90, (64, 32), 1).unwrap();
     let b = Dense::normal(90, 70, Layout::RowMajor, 1);
     for clusters in [0, 1, 3, 100] {
-        assert_right::<f16, f16>(&simulated(SMALL).with_clusters(clusters), &a, &b, 2e-3);
+        assert_right::<f16, f16>(&kernel(SMALL).with_clusters(clusters), &a, &b, 2e-3);
     }
 }
 
 #[test]
 fn types_and_layouts_are_those_of_the_spec() {
-    let kernel = simulated("bm = 64, bn = 32, bk = 32, dtype = bf16, out = f32, b_layout = col, c_layout = col");
+    let kernel = kernel("bm = 64, bn = 32, bk = 32, dtype = bf16, out = f32, b_layout = col, c_layout = col");
     let a = Bsr::<bf16>::generate(Pattern::TopK(2), 128, 96, (64, 32), 2).unwrap();
     let b = Dense::normal(96, 33, Layout::ColMajor, 2);
     assert_right::<bf16, f32>(&kernel, &a, &b, 1e-5);
@@ -49,7 +43,7 @@ fn types_and_layouts_are_those_of_the_spec() {
 
 #[test]
 fn matrices_without_blocks_rows_or_columns_are_multiplied() {
-    let kernel = simulated(SMALL);
+    let kernel = kernel(SMALL);
     let empty = |rows, cols| Bsr::<f16>::normal(Structure::empty(rows, cols, (64, 32)).unwrap(), 0);
     let b = |cols| Dense::<f16>::normal(96, cols, Layout::RowMajor, 0);
     assert_right::<f16, f16>(&kernel, &empty(100, 96), &b(1), 0.0);
@@ -67,7 +61,7 @@ fn lines_of_b_that_do_not_start_on_16_bytes_are_copied() {
     let whole = Dense::<f16>::normal(32, 11, Layout::RowMajor, 3);
     let tight: Vec<f16> = (0..32).flat_map(|row| whole.view().line(row).to_vec()).collect();
     let b = Dense::from_vec(32, 11, Layout::RowMajor, 11, tight).unwrap();
-    assert_right::<f16, f16>(&simulated(SMALL), &a, &b, 2e-3);
+    assert_right::<f16, f16>(&kernel(SMALL), &a, &b, 2e-3);
 }
 
 #[test]
@@ -84,12 +78,12 @@ fn scales_go_with_the_kernel_and_the_problem() {
             other => panic!("{other}"),
         }
     };
-    let unscaled = simulated(&fp8);
+    let unscaled = kernel(&fp8);
     let tensor = Scales::tensor(0.5, 3.0).unwrap();
     let error = refused(&unscaled, &tensor);
     assert!(matches!(error, KernelError::Scales { found: Scale::Tensor, expected: Scale::Unscaled }), "{error:?}");
     for scale in [Scale::Tensor, Scale::RowCol, Scale::Block] {
-        let kernel = simulated(&format!("{fp8}, scale = {scale}"));
+        let kernel = kernel(&format!("{fp8}, scale = {scale}"));
         let error = refused(&kernel, &Scales::NONE);
         assert!(matches!(error, KernelError::Scales { found: Scale::Unscaled, .. }), "{error:?}");
         let scales = Scales::random(scale, &structure, 40, 5);
@@ -98,8 +92,7 @@ fn scales_go_with_the_kernel_and_the_problem() {
         let comparison = Comparison::of_dense(&c, &multiply_scaled(&a, &b, &scales).unwrap()).unwrap();
         assert!(comparison.passes(1e-5), "{scale}: {comparison}");
     }
-    let error =
-        refused(&simulated(&format!("{fp8}, scale = row_col")), &Scales::row_col(vec![1.0; 100], vec![]).unwrap());
+    let error = refused(&kernel(&format!("{fp8}, scale = row_col")), &Scales::row_col(vec![1.0; 100], vec![]).unwrap());
     assert!(matches!(error, KernelError::ScaleCount(_)), "{error:?}");
     let row_major = b.to_layout(Layout::RowMajor);
     let error = unscaled.multiply::<f32, _>((&a, &row_major), &options).unwrap_err();
@@ -108,7 +101,7 @@ fn scales_go_with_the_kernel_and_the_problem() {
 
 #[test]
 fn a_kernel_that_adds_to_c_finds_zeros_and_leaves_the_padding_alone() {
-    let kernel = simulated("bm = 64, bn = 32, bk = 32, mma = scalar, dtype = f32, accumulate = atomic");
+    let kernel = kernel("bm = 64, bn = 32, bk = 32, mma = scalar, dtype = f32, accumulate = atomic");
     let a = Bsr::<f32>::generate(Pattern::Random(0.5), 100, 90, (64, 32), 6).unwrap();
     let b = Dense::normal(90, 41, Layout::RowMajor, 6);
     assert_right::<f32, f32>(&kernel, &a, &b, 1e-5);

@@ -8,7 +8,7 @@ use bsr_runtime::{Bsr, Dense, Dtype, Element, Layout, Pattern, Permutation, e4m3
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-use crate::matrix;
+use super::matrix;
 
 /// Writes and reads, and compares everything.
 fn round_trip<T: Element>(folder: &Path, matrix: &Bsr<T>, order: Option<&Permutation>) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use bsr_runtime::BsrError;
 use bsr_runtime::read::{self, ConvertError, Sparse, TripletError};
 
-use crate::{elements, mtx, smtx};
+use super::{elements, mtx, smtx};
 
 #[test]
 fn malformed_matrix_market_is_answered_with_line_and_remedy() {

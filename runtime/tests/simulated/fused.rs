@@ -1,19 +1,16 @@
 //! Kernels with epilogues on the simulator: what a launch gives them, refused in words where it does not fit.
-#![allow(clippy::unwrap_used)]
 
-use bsr_codegen::Plan;
 use bsr_runtime::reference::{self, Comparison};
 use bsr_runtime::simulated::{Options, Simulated};
 use bsr_runtime::{Bsr, Dense, Element, Inputs, Layout, Pattern, Permutation, Results, Scales};
 use half::{bf16, f16};
 
+use crate::kernel;
+
 const SHAPE: (usize, usize) = (100, 40);
 
-fn simulated(epilogue: &str) -> Simulated {
-    let spec = format!("bm = 64, bn = 32, bk = 32{epilogue}");
-    let plan = Plan::new(&spec.parse().unwrap_or_else(|error| panic!("{error}"))).unwrap();
-    let ptx = plan.ptx();
-    Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap()
+fn fused(epilogue: &str) -> Simulated {
+    kernel(&format!("bm = 64, bn = 32, bk = 32{epilogue}"))
 }
 
 fn factors() -> (Bsr<f16>, Dense<f16>) {
@@ -43,7 +40,7 @@ fn all() -> Inputs {
 #[test]
 fn an_epilogue_written_out_by_hand_gives_the_same() {
     let (a, b) = factors();
-    let Results { c, rows } = run(&simulated(ALL), &all()).unwrap();
+    let Results { c, rows } = run(&fused(ALL), &all()).unwrap();
     let res = Dense::<f16>::normal(SHAPE.0, SHAPE.1, Layout::RowMajor, 5);
     let sums = reference::multiply(&a, &b).unwrap();
     let want: Vec<f64> = (0..SHAPE.0 * SHAPE.1)
@@ -62,7 +59,7 @@ fn an_epilogue_written_out_by_hand_gives_the_same() {
 
 #[test]
 fn c_itself_may_be_the_full_operand() {
-    let kernel = simulated(", epilogue = \"|c: Dense<f16>, beta: f32| acc + beta * c\"");
+    let kernel = fused(", epilogue = \"|c: Dense<f16>, beta: f32| acc + beta * c\"");
     let before = Dense::<f16>::normal(SHAPE.0, SHAPE.1, Layout::RowMajor, 6);
     let [there, beside] = [
         Inputs::new().result("c", before.clone()).scalar("beta", -1.5),
@@ -79,7 +76,7 @@ fn c_itself_may_be_the_full_operand() {
 
 #[test]
 fn a_row_without_blocks_still_has_its_epilogue() {
-    let kernel = simulated(", epilogue = \"|bias: Rows<f32>| (acc + bias, row_sum(acc + bias))\"");
+    let kernel = fused(", epilogue = \"|bias: Rows<f32>| (acc + bias, row_sum(acc + bias))\"");
     let a = Bsr::<f16>::normal(bsr_runtime::Structure::empty(70, 64, (64, 32)).unwrap(), 0);
     let b = Dense::<f16>::normal(64, 9, Layout::RowMajor, 0);
     let inputs = Inputs::new().vector("bias", (0..70).map(|row| row as f32).collect::<Vec<_>>());
@@ -94,7 +91,7 @@ fn a_row_without_blocks_still_has_its_epilogue() {
 
 #[test]
 fn inputs_that_do_not_fit_are_refused_by_name() {
-    let kernel = simulated(ALL);
+    let kernel = fused(ALL);
     let matrix = |rows, cols, layout| Dense::<f16>::zeros(rows, cols, layout);
     for (inputs, facts) in [
         (Inputs::new(), ["reads `bias`, which is not given", "give `bias`, a Rows<f32>"]),
@@ -120,7 +117,7 @@ fn inputs_that_do_not_fit_are_refused_by_name() {
         let Err(refused) = run(&kernel, &inputs) else { panic!("{facts:?}") };
         assert!(facts.iter().all(|fact| refused.contains(fact)), "{facts:?} are not in: {refused}");
     }
-    let refused = run(&simulated(""), &Inputs::new().scalar("s", 1.0)).map(drop).unwrap_err();
+    let refused = run(&fused(""), &Inputs::new().scalar("s", 1.0)).map(drop).unwrap_err();
     assert!(refused.contains("`s` is given, and the kernel's epilogue has no parameters"), "{refused}");
 }
 
@@ -130,9 +127,7 @@ fn an_order_kept_with_a_matrix_is_undone_where_c_is_written() {
     let (a, b) = factors();
     let order = Permutation::random(SHAPE.0, 8);
     for spec in ["bm = 64, bn = 32, bk = 32, permute = on", "bm = 64, bn = 64, bk = 32, swap = on, permute = on"] {
-        let plan = Plan::new(&spec.parse().unwrap()).unwrap();
-        let ptx = plan.ptx();
-        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+        let kernel = kernel(spec);
         let c = run(&kernel, &Inputs::new().order(order.clone())).unwrap().c;
         let product = reference::multiply(&a, &b).unwrap();
         let back = order.inverse();
@@ -148,14 +143,14 @@ fn an_order_kept_with_a_matrix_is_undone_where_c_is_written() {
             assert!(refused.contains(fact), "{refused}");
         }
     }
-    let refused = run(&simulated(""), &Inputs::new().order(order)).map(drop).unwrap_err();
+    let refused = run(&fused(""), &Inputs::new().order(order)).map(drop).unwrap_err();
     assert!(refused.contains("the kernel takes none"), "{refused}");
 }
 
 #[test]
 fn a_plain_launch_of_a_kernel_that_reads_more_is_refused() {
     let (a, b) = factors();
-    let refused = simulated(ALL).multiply::<f16, _>((&a, &b), &Options::default()).map(drop).unwrap_err().to_string();
+    let refused = fused(ALL).multiply::<f16, _>((&a, &b), &Options::default()).map(drop).unwrap_err().to_string();
     assert!(
         refused.contains("`bias`, which is not given") && refused.contains("`(&a, &b, NAME_inputs { .. })`"),
         "{refused}"
@@ -183,9 +178,8 @@ fn rows_are_collected_where_they_are_columns_of_a_tile() {
         ] {
             let epilogue = epilogue.replace("OUT", if spec.contains("f32") { "f32" } else { "f16" });
             let text = format!("op = dds, {spec}, epilogue = \"{epilogue}\"");
-            let Ok(plan) = Plan::new(&text.parse().unwrap()) else { panic!("{text} is not planned") };
-            let (ptx, spec) = (plan.ptx(), *plan.spec());
-            let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+            let kernel = kernel(&text);
+            let spec = *kernel.plan().spec();
             let (m, k, n) = (150 + 7 * at, 200, 270 - 9 * at);
             let (rows, cols) = if spec.transpose.is_on() { (n, k) } else { (k, n) };
             let block = (spec.bm as usize, spec.bk as usize);

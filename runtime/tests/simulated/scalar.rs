@@ -1,14 +1,15 @@
 //! The kernels of the CUDA cores on the simulator: every way to sum, every type, ragged edges, empty and full rows.
 //!
-//! B is NaN wherever no stored block has rows, and between its lines: nothing of that may reach C.
 
-#![allow(clippy::unwrap_used)]
+//! B is NaN wherever no stored block has rows, and between its lines: nothing of that may reach C.
 
 use bsr_codegen::{Plan, TileScheduler};
 use bsr_runtime::reference::{Comparison, multiply, tolerance_of};
 use bsr_runtime::simulated::{Options, Report, Schedule, Simulated};
 use bsr_runtime::{Bsr, Dense, Element, Layout, Results, Structure};
 use half::{bf16, f16};
+
+use crate::kernel;
 
 /// Block columns of A; no row has the third.
 const BLOCK_COLUMNS: usize = 4;
@@ -24,10 +25,9 @@ struct Case {
 /// The kernel of a spec, and a problem with edges that no tile divides: three block rows of which the last has a few
 /// rows, K that ends in the middle of a block, N that ends `n` columns into a tile.
 fn case(spec: &str, n: usize) -> Case {
-    let plan = Plan::new(&spec.parse().unwrap()).unwrap_or_else(|errors| panic!("{spec}\n{errors}"));
-    let ptx = plan.ptx();
-    let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap_or_else(|e| panic!("{spec}\n{e}"));
-    let (bm, bn, bk) = (plan.spec().bm as usize, plan.spec().bn as usize, plan.spec().bk as usize);
+    let kernel = kernel(spec);
+    let spec = kernel.plan().spec();
+    let (bm, bn, bk) = (spec.bm as usize, spec.bn as usize, spec.bk as usize);
     Case { kernel, sizes: [2 * bm + 5, BLOCK_COLUMNS * bk - bk / 2 - 3, bn + n], block: (bm, bk) }
 }
 

@@ -3,7 +3,7 @@
 use bsr_runtime::{Blocks, Bsr, BsrError, Dense, Layout, Pattern};
 use half::{bf16, f16};
 
-use crate::parts::Parts;
+use super::parts::Parts;
 
 #[test]
 fn nan_and_infinity_are_values_like_others_inside_the_matrix() {

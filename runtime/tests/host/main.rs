@@ -1,0 +1,10 @@
+//! What needs no kernel: matrices, files, the reference, orders of rows, roofs.
+
+#![allow(clippy::unwrap_used)]
+
+mod bsr;
+mod files;
+mod readers;
+mod reference;
+mod reorder;
+mod roofs;
