@@ -21,6 +21,8 @@
 
 pub mod advise;
 pub mod backend;
+mod compile;
+mod groups;
 pub mod model;
 pub mod pick;
 pub mod problem;

@@ -7,13 +7,11 @@ use std::str::FromStr;
 
 use bsr_codegen::spec::{Key, SpecErrors};
 use bsr_codegen::{Accumulate, Dtype, KernelSpec, Op};
-use bsr_runtime::Structure;
+use bsr_runtime::features::Features;
 use bsr_runtime::read::LONGEST_SIDE;
+use bsr_runtime::{Pattern, Structure};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::Features;
-use crate::backend::draw::stored_shape;
 
 /// The keys of a spec that belong to the problem: with another value another product is computed, or to another precision.
 /// All others are choices, which a sweep may make.
@@ -234,6 +232,30 @@ impl Workload {
     pub fn given(facts: Facts, (m, n, k): (usize, usize, usize)) -> Self {
         Self { facts, m, n, k, source: Source::Given, seed: 0 }
     }
+
+    /// Rows and columns of the sparse operand as it is stored.
+    pub fn stored_shape(&self) -> (usize, usize) {
+        let (spec, Self { m, n, k, .. }) = (&self.facts.0, self);
+        let (rows, cols) = match spec.op {
+            Op::Dsd => (*m, *k),
+            Op::Dds => (*k, *n),
+            Op::Sdd | Op::Attention => (*m, *n),
+        };
+        if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) }
+    }
+
+    /// The sparse operand without its values, as it is stored, where the source is a pattern in words.
+    ///
+    /// # Errors
+    /// Words that are no pattern, or a pattern that these sizes do not have.
+    pub fn pattern(&self) -> Option<Result<Structure, String>> {
+        let (Source::Pattern(words) | Source::Mask { pattern: words, .. }) = &self.source else { return None };
+        let (rows, cols) = self.stored_shape();
+        let drawn = |pattern: Pattern| {
+            pattern.structure(rows, cols, self.facts.block(), self.seed).map_err(|error| error.to_string())
+        };
+        Some(words.parse().map_err(|error: <Pattern as FromStr>::Err| error.to_string()).and_then(drawn))
+    }
 }
 
 /// A workload with what is known of its pattern.
@@ -268,7 +290,7 @@ impl TuningProblem {
     /// # Errors
     /// What contradicts what, in words.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let (rows, cols) = stored_shape(&self.workload);
+        let (rows, cols) = self.workload.stored_shape();
         let (bm, bk) = self.workload.facts.block();
         let whole = (rows.div_ceil(bm.max(1)), cols.div_ceil(bk.max(1)));
         let Features { block_rows, block_cols, nnzb, longest_row, row_spread, empty_rows, reuse } = self.features;

@@ -89,6 +89,28 @@ fn macros() {
     check(&Crate::read("bsr-macros"), "", &layers);
 }
 
+#[test]
+fn tuner() {
+    let layers = [
+        "problem",
+        "workloads",
+        "record",
+        "space",
+        "model",
+        "traced",
+        "store",
+        "search",
+        "compile",
+        "backend",
+        "sweep",
+        "groups",
+        "pick",
+        "advise",
+        "report",
+    ];
+    check(&Crate::read("tuner"), "", &layers);
+}
+
 /// A crate of these files, each with its module path.
 fn written(files: &[(&str, &str)]) -> Crate {
     let parse = |(module, text): &(&str, &str)| {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bsr_codegen::KernelSpec;
 
 use super::{Backend as _, Remote};
-use crate::sweep::Compiler;
+use crate::compile::Compiler;
 
 /// Backends that compile what others measure. Each is started when all the others are busy, so there are as many as threads
 /// that ask.

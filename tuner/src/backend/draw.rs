@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bsr_codegen::{KernelSpec, Op};
+use bsr_codegen::KernelSpec;
 use bsr_runtime::read::{self, Sparse};
 use bsr_runtime::{Pattern, Structure};
 
@@ -16,13 +16,7 @@ pub(super) fn spec_of(workload: &Workload) -> KernelSpec {
 
 /// Rows and columns of the sparse operand as it is stored.
 pub(crate) fn stored_shape(workload: &Workload) -> (usize, usize) {
-    let (spec, Workload { m, n, k, .. }) = (spec_of(workload), workload);
-    let (rows, cols) = match spec.op {
-        Op::Dsd => (*m, *k),
-        Op::Dds => (*k, *n),
-        Op::Sdd | Op::Attention => (*m, *n),
-    };
-    if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) }
+    workload.stored_shape()
 }
 
 /// The pattern of a workload whose source is one.
@@ -50,12 +44,12 @@ pub(super) fn load(workload: &Workload, path: &Path, name: Option<&str>) -> Resu
 /// # Errors
 /// [`Verdict::Refused`]: words that are no pattern, a file that cannot be read, or a matrix of the program that asked.
 pub fn structure(workload: &Workload) -> Result<Structure, Trouble> {
-    let (rows, cols) = stored_shape(workload);
     let block = workload.facts.block();
+    if let Some(drawn) = workload.pattern() {
+        return drawn.map_err(refused);
+    }
     match &workload.source {
-        Source::Pattern(words) | Source::Mask { pattern: words, .. } => {
-            pattern(words)?.structure(rows, cols, block, workload.seed).map_err(refused)
-        }
+        Source::Pattern(_) | Source::Mask { .. } => Err(refused("a pattern that cannot be drawn")),
         Source::File(path) => load(workload, path, None)?.structure(block).map_err(refused),
         Source::Tensor { file, name } => load(workload, file, Some(name))?.structure(block).map_err(refused),
         Source::Given => Err(refused("a matrix of another program cannot be drawn again")),

@@ -5,7 +5,6 @@ use bsr_runtime::features::{Features, GROUP};
 use bsr_runtime::read::check_memory;
 
 use crate::TuningProblem;
-use crate::backend::draw;
 
 /// Row lengths whose longest is at most so many standard deviations beyond the mean are those of random patterns; of others few
 /// rows are long.
@@ -26,7 +25,7 @@ pub(super) fn structure(problem: &TuningProblem) -> Option<Structure> {
     if block_rows.saturating_mul(block_cols) > MOST_PLACES || check_memory(&bytes).is_err() {
         return None;
     }
-    let (rows, cols) = draw::stored_shape(&problem.workload);
+    let (rows, cols) = problem.workload.stored_shape();
     let block = problem.workload.facts.block();
     let lengths = lengths(problem);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use bsr_codegen::Dtype;
 use serde::Deserialize;
 
-use super::{Card, both};
+use super::card::Card;
+use super::prediction::both;
 
 /// Times as the file of a card has them.
 #[derive(Debug, Deserialize)]

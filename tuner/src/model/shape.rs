@@ -8,8 +8,7 @@ use bsr_runtime::Structure;
 use bsr_runtime::schedule::{BlockIndex, group_similar_rows};
 
 use super::alike;
-use crate::backend::draw;
-use crate::{Source, TuningProblem, Workload};
+use crate::TuningProblem;
 
 /// The pattern of a problem, and what several kernels ask of it.
 #[derive(Debug)]
@@ -170,9 +169,7 @@ impl Shape {
 
 /// The pattern of a workload that says how to draw it.
 fn drawn(problem: &TuningProblem) -> Option<Structure> {
-    let workload: &Workload = &problem.workload;
-    let is_words = matches!(workload.source, Source::Pattern(_) | Source::Mask { .. });
-    let structure = is_words.then(|| draw::structure(workload).ok())??;
+    let structure = problem.workload.pattern()?.ok()?;
     let features = &problem.features;
     // Whoever made up features, or took a part of a pattern, is believed.
     let is_it = structure.nnzb() == features.nnzb && structure.block_rows() == features.block_rows;

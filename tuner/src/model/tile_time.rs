@@ -2,9 +2,9 @@
 
 use bsr_codegen::{KernelKind, Multicast, Profile};
 
-use super::Card;
-use super::both;
+use super::card::Card;
 use super::footprint::Misses;
+use super::prediction::both;
 use super::rates::Rates;
 use super::tiles::{Tile, Tiles};
 use super::view::View;

@@ -2,8 +2,8 @@
 
 use bsr_runtime::schedule::{Place, Role};
 
-use super::Card;
 use super::assign::{Lists, Part};
+use super::card::Card;
 use super::rates::Rates;
 use super::tile_time::{Setting, Share, TileTime};
 use super::tiles::{Tile, Tiles};

@@ -6,8 +6,7 @@ use bsr_codegen::{Dtype, KernelSpec};
 
 use super::Tuned;
 use crate::TuningProblem;
-use crate::advise::{SURE_PREDICTED, Verdict};
-use crate::model::Known;
+use crate::model::{Known, SURE_PREDICTED, Verdict};
 
 /// Predicted times that differ by less are equal.
 const SAME: f64 = 1.0005;

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::table::why_unused;
 use super::{Choice, FirstUse, Gpu, Measure, PickError, Table, Tuner, Why};
 use crate::Record;
+use crate::groups::{Group, groups};
 use crate::model::{for_gpu, predict};
-use crate::report::groups::{Group, groups};
 use crate::search::rank_correlation_of;
 
 /// The choices for one problem of which many kernels were measured.

@@ -15,6 +15,7 @@
 //! What was chosen once is remembered: the second answer for a pattern takes less than a microsecond.
 
 mod choice;
+mod gpu;
 mod loss;
 mod near;
 mod table;
@@ -25,8 +26,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bsr_codegen::{KernelSpec, Plan, Refusal};
-use bsr_runtime::gpu::DeviceInfo;
-use bsr_runtime::roofs::Sheet;
 use rayon::prelude::*;
 
 use crate::model::{self, Card, Known, predict};
@@ -34,39 +33,10 @@ use crate::problem::twin;
 use crate::space::Space;
 use crate::{Facts, SpaceError, TuningProblem, Workload};
 pub use choice::{Choice, Ranked, Why};
+pub use gpu::Gpu;
 pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
 pub use near::Bucket;
 pub use table::{LeftOut, Other, Table, Tuned, left_out};
-
-/// The GPU that is chosen for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gpu {
-    /// Its name: `NVIDIA H200`.
-    pub name: String,
-    /// Its driver: `580.159.03 (CUDA 13.0)`.
-    pub driver: String,
-    /// Its compute capability: (9, 0).
-    pub capability: (u32, u32),
-}
-
-impl From<&Sheet> for Gpu {
-    fn from(card: &Sheet) -> Self {
-        Self { name: card.name.to_owned(), driver: String::new(), capability: card.capability }
-    }
-}
-
-/// The GPU that is meant where there is none and none is named: that of the shipped table.
-impl Default for Gpu {
-    fn default() -> Self {
-        Self::from(Sheet::MEASURED)
-    }
-}
-
-impl From<&DeviceInfo> for Gpu {
-    fn from(info: &DeviceInfo) -> Self {
-        Self { name: info.name.clone(), driver: info.driver(), capability: info.compute_capability }
-    }
-}
 
 /// What to do for a problem that nothing is known of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 use bsr_codegen::{KernelSpec, Refusal};
 use serde::{Deserialize, Serialize};
 
-use super::Gpu;
+use super::gpu::Gpu;
 use super::near::{Bucket, distance};
+use crate::groups::{Group, Point, groups};
 use crate::problem::twin;
-use crate::report::groups::{Group, Point, groups};
 use crate::{DeviceId, DeviceKind, Facts, Record, TuningProblem};
 
 /// The fastest kernel for a problem.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::groups::{Group, groups};
 use super::words;
+use crate::groups::{Group, groups};
 use crate::{DeviceKind, Record};
 
 /// One product on several cards. A card is a GPU with its driver.

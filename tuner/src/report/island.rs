@@ -4,11 +4,11 @@ use bsr_runtime::roofs::{Limit, LimitedBy};
 use serde::Serialize;
 
 use super::axes::{Axis, axes};
-use super::groups::{Group, Measure, Point};
 use super::lesson::{self, Budget};
 use super::summary::{Summary, is_yardstick};
 use super::terminal::attribute_of;
 use super::words;
+use crate::groups::{Group, Measure, Point};
 use crate::search::rank_correlation_of;
 use crate::{DeviceKind, Record};
 

@@ -11,7 +11,6 @@
 
 mod axes;
 mod cards;
-pub(crate) mod groups;
 mod island;
 mod lesson;
 mod measured;
@@ -23,11 +22,12 @@ mod terminal;
 mod words;
 
 pub use cards::{CardRow, Cards, side_by_side};
-pub use groups::MOST_PRODUCTS;
 pub use measured::timeline_picture;
 pub use page::render;
 pub use roofline::{Bound, Roof};
 pub use terminal::{Top, attribute_line, top};
+
+pub use crate::groups::MOST_PRODUCTS;
 
 use bsr_runtime::roofs::MeasuredRoofs;
 

@@ -9,13 +9,13 @@ use tera::{Context, Tera};
 
 use super::axes::axes;
 use super::cards::cards_of;
-use super::groups::{Group, groups, shown};
 use super::island::Island;
 use super::lesson::{Budget, Lesson, lessons};
 use super::picture::{self, Pictures};
 use super::summary::{Summary, roof_words};
 use super::terminal::attribute_line;
 use super::{ReportData, words};
+use crate::groups::{Group, groups, shown};
 use crate::{DeviceKind, Record, Traced, Verdict};
 
 const TEMPLATE: &str = include_str!("../../templates/report/page.html.tera");

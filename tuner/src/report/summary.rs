@@ -2,11 +2,10 @@
 
 use bsr_runtime::roofs::Origin;
 
-use super::groups::{Group, Point};
 use super::roofline::{Bound, Roof};
 use super::words;
-use crate::advise::{SURE_PREDICTED, Verdict};
-use crate::model::{Known, for_gpu};
+use crate::groups::{Group, Point};
+use crate::model::{Known, SURE_PREDICTED, Verdict, for_gpu};
 use crate::{DeviceKind, Record, Workload};
 
 /// What ratios are of: a dense product of as many operations. It computes another product, so it is a yardstick and no

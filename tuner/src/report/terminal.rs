@@ -4,8 +4,8 @@ use bsr_codegen::spec::Key;
 use bsr_codegen::{KernelSpec, Plan};
 
 use super::axes::{axes, differences};
-use super::groups::{Group, groups};
 use super::words;
+use crate::groups::{Group, groups};
 use crate::{DeviceId, Facts, Record, TuningProblem};
 
 /// The best kernels of one product on one device.

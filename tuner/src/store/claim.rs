@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bsr_codegen::Refusal;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::row::{self, Failed};
+use super::row::point;
 use super::{Store, error};
 use crate::{DeviceId, Record, Workload};
 
@@ -83,7 +83,7 @@ impl Store {
         owner: &Owner,
         disregarded: Option<&Record>,
     ) -> Result<Claimed, Refusal> {
-        let point = digest(workload, device, subject, ptx).map_err(|what| error::of(&self.path, what))?;
+        let point = point(workload, device, subject, ptx).map_err(|what| error::of(&self.path, what))?;
         let path = self.path.clone();
         let named = |source| error::at(&path, source);
         let mine = claim(&mut self.connection, &point, owner).map_err(named)?;
@@ -123,17 +123,6 @@ fn claim(connection: &mut Connection, point: &str, owner: &Owner) -> rusqlite::R
     }
     transaction.commit()?;
     Ok(is_free)
-}
-
-/// What has been recorded is nobody's any more.
-pub(super) fn release(connection: &Connection, record: &Record) -> Result<(), Failed> {
-    let point = digest(&record.problem.workload, &record.device, &record.subject, &record.ptx)?;
-    connection.prepare_cached("DELETE FROM claims WHERE point = ?1")?.execute([point])?;
-    Ok(())
-}
-
-fn digest(workload: &Workload, device: &DeviceId, subject: &str, ptx: &str) -> Result<String, String> {
-    row::digest(&(workload, device, subject, ptx))
 }
 
 fn seconds(time: SystemTime) -> i64 {

@@ -1,51 +1,15 @@
 //! What happens to a database from outside, and what its rows take.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bsr_codegen::Refusal;
-use bsr_runtime::read::memory_available;
 use bsr_runtime::write::FileId;
 
-use super::{Rejection, RunId, Store, error};
+use super::parts::{Rejection, RunId};
+use super::{Store, error};
 
 /// Bytes that every database of ours has: its tables alone take several pages.
 const LEAST: u64 = 1 << 12;
-/// Rows between two looks at the memory that is left.
-const ROWS: usize = 256;
-
-/// Counts rows that are read into memory: what is made of them takes as much again.
-pub(super) struct Room<'p> {
-    path: &'p Path,
-    least: Option<u64>,
-    rows: usize,
-}
-
-impl<'p> Room<'p> {
-    pub(super) fn new(path: &'p Path) -> Self {
-        Self { path, least: memory_available().map(|bytes| bytes / 2), rows: 0 }
-    }
-
-    /// One more row.
-    ///
-    /// # Errors
-    /// More rows than there is memory for.
-    pub(super) fn row(&mut self) -> Result<(), Refusal> {
-        self.rows += 1;
-        if !self.rows.is_multiple_of(ROWS) {
-            return Ok(());
-        }
-        match self.least.zip(memory_available()) {
-            Some((least, left)) if left < least => {
-                let (rows, left) = (self.rows, left as f64 / 1e9);
-                let fact = format_args!(
-                    "{rows} rows were read, and half of this machine's memory is used ({left:.1} GB are left)"
-                );
-                Err(error::of(self.path, fact).help("split the database, or read it where there is more"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
 
 impl Store {
     /// Makes sure that the path still names the database that was opened.

@@ -15,6 +15,7 @@ mod error;
 mod export;
 mod guard;
 mod merge;
+mod parts;
 mod row;
 mod run;
 mod schema;
@@ -30,10 +31,10 @@ use rusqlite::{Connection, OptionalExtension as _, Params, TransactionBehavior};
 pub use claim::{Claimed, Owner};
 pub use export::{export_csv, export_json};
 pub use merge::Merged;
-pub use run::{Rejection, Run, RunId, RunRow};
+pub use parts::{Rejection, Run, RunId, RunRow, Unreadable};
 
 use crate::{DeviceId, Record, Workload};
-use guard::Room;
+use parts::Room;
 use row::Failed;
 
 /// A database of measurements.
@@ -52,17 +53,6 @@ pub struct Contents {
     pub records: Vec<Record>,
     /// The rows that cannot.
     pub unreadable: Vec<Unreadable>,
-}
-
-/// A row that cannot be read. It is left where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// The table that it is in.
-    pub table: &'static str,
-    /// Its number there.
-    pub row: i64,
-    /// What is wrong with it.
-    pub why: String,
 }
 
 /// What is not measured again: a subject (the text of a spec, or the name of a baseline) and the fingerprint of its PTX,
@@ -119,7 +109,7 @@ impl Store {
         let mut added = 0;
         for record in records {
             added += usize::from(row::insert(&transaction, record, run.map(|run| run.0)).map_err(failed)?);
-            claim::release(&transaction, record).map_err(failed)?;
+            row::release(&transaction, record).map_err(failed)?;
         }
         transaction.commit().map_err(|source| error::at(&path, source))?;
         Ok(added)

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use bsr_runtime::features::Features;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Row, named_params};
 
 use crate::problem::check_side;
-use crate::{
-    Dense, DeviceId, DeviceKind, Facts, Features, Heads, Record, Source, Timing, TuningProblem, Verdict, Workload,
-};
+use crate::{Dense, DeviceId, DeviceKind, Facts, Heads, Record, Source, Timing, TuningProblem, Verdict, Workload};
 
 /// What [`record`] reads, of the database of this name; `later` are columns that one of an earlier version does not have.
 pub(super) fn select(database: &str, later: &[String; 2]) -> String {
@@ -165,6 +164,18 @@ pub(super) fn insert(connection: &Connection, record: &Record, run: Option<i64>)
         ":at": record.at.to_string(),
     })?;
     Ok(added > 0)
+}
+
+/// What has been recorded is nobody's any more.
+pub(super) fn release(connection: &Connection, record: &Record) -> Result<(), Failed> {
+    let point = point(&record.problem.workload, &record.device, &record.subject, &record.ptx)?;
+    connection.prepare_cached("DELETE FROM claims WHERE point = ?1")?.execute([point])?;
+    Ok(())
+}
+
+/// What a point is claimed by.
+pub(super) fn point(workload: &Workload, device: &DeviceId, subject: &str, ptx: &str) -> Result<String, String> {
+    digest(&(workload, device, subject, ptx))
 }
 
 /// The number of the row that [`select`] selects.

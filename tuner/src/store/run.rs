@@ -3,78 +3,9 @@
 use bsr_codegen::Refusal;
 use jiff::Timestamp;
 use rusqlite::params;
-use serde::Serialize;
 
-use super::guard::Room;
-use super::{Store, Unreadable, error, row};
-
-/// What a command asks for, as it begins.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Run {
-    /// When it began.
-    pub started: Timestamp,
-    /// Version of this project.
-    pub version: String,
-    /// The command line.
-    pub command: String,
-    /// The space by its name, its file, or its lists.
-    pub space: String,
-    /// Digest of the space's points.
-    pub space_digest: String,
-    /// What was asked, in words: the problems, the strategy, the limits.
-    pub asked: String,
-}
-
-impl Run {
-    /// A command that begins now.
-    pub fn now(command: String, space: String, space_digest: String, asked: String) -> Self {
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { started: Timestamp::now(), version, command, space, space_digest, asked }
-    }
-}
-
-/// Names a run in one database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunId(pub(super) i64);
-
-/// A run as it is kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunRow {
-    /// What it asked for.
-    pub run: Run,
-    /// When it ended; none while it goes on, and of one that was killed.
-    pub ended: Option<Timestamp>,
-    /// How it ended: `complete`, `limit`, `budget`, `stopped`, or an error.
-    pub how: Option<String>,
-    /// Points that never became kernels, by reason, the most frequent first.
-    pub rejections: Vec<Rejection>,
-}
-
-/// Points of one problem that never became kernels, for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
-    /// The [key](crate::TuningProblem::key) of the problem that they would have been for.
-    pub problem: String,
-    /// Why.
-    pub reason: String,
-    /// How many.
-    pub points: usize,
-}
-
-/// How the reason begins of points that a run ended before.
-const UNSEEN: &str = "not looked at";
-
-impl Rejection {
-    /// Points of a problem that a run did not come to.
-    pub fn unseen(problem: String, ended: &str, points: usize) -> Self {
-        Self { problem, reason: format!("{UNSEEN}: the sweep ended before ({ended})"), points }
-    }
-
-    /// Whether these points were not looked at: a later run may.
-    pub fn is_unseen(&self) -> bool {
-        self.reason.starts_with(UNSEEN)
-    }
-}
+use super::parts::{Rejection, Room, Run, RunId, RunRow, Unreadable};
+use super::{Store, error, row};
 
 impl Store {
     /// Notes that a command begins.

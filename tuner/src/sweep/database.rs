@@ -1,10 +1,9 @@
 //! The database, as the threads of a sweep share it.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::Refusal;
 
-use super::lock;
 use crate::Record;
 use crate::backend::Opened;
 use crate::store::{Claimed, Owner, RunId, Store};
@@ -35,4 +34,9 @@ impl Database for Shared<'_, '_> {
         let place = (&opened.problem.workload, &opened.device);
         lock(self.store).claim(place, point, &self.owner, disregarded)
     }
+}
+
+/// A lock whose holder has panicked is taken all the same: the panic is reported by its thread.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

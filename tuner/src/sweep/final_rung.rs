@@ -2,12 +2,12 @@
 //! trials the fastest few are timed again together, the better half of them in twice as many rounds, and so on. The last
 //! of these rungs is the final rung.
 
-use super::Fingerprints;
 use super::outcome::sort;
 use super::queue::Ready;
 use super::time::Timed;
 use super::worker::Worker;
 use crate::backend::{Rounds, Trouble};
+use crate::compile::Fingerprints;
 use crate::{Record, Verdict};
 
 impl Worker<'_, '_> {

@@ -16,9 +16,9 @@
 //! the same subject, PTX, workload and device is known.
 
 mod best;
-mod compile;
 mod database;
 mod final_rung;
+mod job;
 mod options;
 mod order;
 mod outcome;
@@ -28,123 +28,22 @@ mod tests;
 mod time;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
-use bsr_codegen::{KernelSpec, Refusal};
-
-pub use compile::{Compiler, Fingerprints, PlainCompiler};
+pub use job::{AnyBackend, Event, Job, Sweep, SweepError, SweepPoint};
 pub use options::{Options, Shard};
 pub use order::{InOrder, Measured, Order, Searched};
 pub use outcome::{Ended, Outcome};
 
-use crate::backend::{Backend, Opened, Trouble};
-use crate::store::{Owner, RunId, Store};
-use crate::{DeviceId, Record, TuningProblem, Workload};
-use database::Shared;
+use crate::Workload;
+use crate::backend::{Opened, Trouble};
+pub use crate::compile::{Compiler, Fingerprints, PlainCompiler};
+use crate::store::{Owner, Store};
+use database::{Shared, lock};
 use queue::Queue;
 use worker::Worker;
-
-/// A backend that works on a thread of its own.
-pub type AnyBackend = Box<dyn Backend + Send>;
-
-/// A point of a space.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SweepPoint {
-    /// The kernel.
-    pub spec: KernelSpec,
-    /// Microseconds that a cost model predicts.
-    pub predicted_us: Option<f64>,
-}
-
-/// The points for one workload.
-pub struct Job {
-    /// What is multiplied.
-    pub workload: Workload,
-    /// What it is multiplied by; all with the workload's facts.
-    pub points: Vec<SweepPoint>,
-    /// Which of them is next.
-    pub order: Box<dyn Order>,
-}
-
-/// What happens in a sweep.
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'e> {
-    /// A workload is drawn.
-    Opened {
-        /// The workload with its features.
-        problem: &'e TuningProblem,
-        /// What it runs on.
-        device: &'e DeviceId,
-        /// Points that are to be measured, at most.
-        points: usize,
-    },
-    /// A point has a record from before.
-    Known(&'e Record),
-    /// A point is compiled.
-    Compiled {
-        /// The point.
-        spec: &'e KernelSpec,
-        /// Milliseconds that it took, unless it was cached.
-        ms: Option<f64>,
-    },
-    /// A point is no kernel.
-    Rejected {
-        /// The point.
-        spec: &'e KernelSpec,
-        /// Why, in words that others share.
-        reason: &'e str,
-    },
-    /// The result of a candidate is right.
-    Checked {
-        /// The canonical text of its spec.
-        subject: &'e str,
-        /// Relative Frobenius error.
-        relative_error: Option<f64>,
-    },
-    /// A candidate has come to its end, and is recorded.
-    Recorded(&'e Record),
-    /// The fastest kernel so far.
-    Best(&'e Record),
-    /// A backend is given up; others go on.
-    BackendLost(&'e Trouble),
-    /// A workload has come to its end.
-    Done(&'e Outcome),
-}
-
-/// Why a sweep cannot go on. What was recorded stays.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum SweepError {
-    /// No backend goes on.
-    #[error("no backend can go on: {0}\n  help: what was recorded stays; the same command goes on from there")]
-    Backend(Trouble),
-    /// The database.
-    #[error(transparent)]
-    Store(#[from] Refusal),
-    /// Times of different devices are not compared.
-    #[error(
-        "the devices differ: {} ({}) and {} ({})\n  help: one sweep each, with --devices", .0.name, .0.driver, .1.name, .1.driver
-    )]
-    Devices(DeviceId, DeviceId),
-}
-
-bsr_codegen::message_as_debug!(SweepError);
-
-/// What a sweep is done with.
-pub struct Sweep<'s> {
-    /// Makes kernels of points.
-    pub compiler: &'s dyn Compiler,
-    /// Limits, rounds, shards.
-    pub options: Options,
-    /// The run that records belong to.
-    pub run: Option<RunId>,
-    /// Set to end the sweep after the current call.
-    pub stop: &'s AtomicBool,
-    /// Told what happens, from several threads.
-    pub events: &'s (dyn Fn(&Event<'_>) + Sync),
-}
 
 impl Sweep<'_> {
     /// Measures the jobs one after the other, each on all backends at once. Ends early by the stop flag, or when the budget
@@ -242,9 +141,4 @@ impl Sweep<'_> {
         }
         first.map(|opened| (opened, ready)).ok_or(SweepError::Backend(last))
     }
-}
-
-/// A lock whose holder has panicked is taken all the same: the panic is reported by its thread.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,10 +9,12 @@ use bsr_codegen::{KernelSpec, Refusal};
 use jiff::Timestamp;
 
 use super::best::Best;
-use super::database::Database;
-use super::outcome::median;
-use super::{Ended, Event, Fingerprints, Measured, Order, Outcome, Sweep, SweepError, SweepPoint, lock};
+use super::database::{Database, lock};
+use super::job::{Event, Sweep, SweepError, SweepPoint};
+use super::order::{Measured, Order};
+use super::outcome::{Ended, Outcome, median};
 use crate::backend::{Candidate, Opened, Trouble};
+use crate::compile::Fingerprints;
 use crate::store::{Claimed, latest};
 use crate::{Record, Timing, Verdict};
 

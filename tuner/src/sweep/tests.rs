@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bsr_codegen::KernelSpec;
+
 use super::*;
-use crate::backend::{Candidate, Checked, CrashMode, Fake, Rounds, Timings};
+use crate::backend::{Backend, Candidate, Checked, CrashMode, Fake, Rounds, Timings};
 use crate::search::Strategy;
 use crate::{Facts, Source, Verdict};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Event;
+use super::job::Event;
 use super::queue::{PanicGuard, Queue, Ready};
 use super::time::{Timed, Times};
 use crate::backend::{Backend, Baseline, Candidate, Rounds, Timings, Trouble};

@@ -10,13 +10,14 @@ mod tests;
 
 use bsr_codegen::{AttentionTiles, Plan};
 use bsr_runtime::attention::{AttentionWork, Mask, Shape as Sizes};
+use bsr_runtime::features::GROUP;
 use bsr_runtime::roofs::Traffic;
 
+use super::card::Card;
+use super::prediction::{Prediction, Term, What, both};
 use super::rates::Rates;
 use super::shape::Shape;
-use super::{Card, Prediction, Term, What, both};
 use crate::TuningProblem;
-use crate::features::GROUP;
 use crate::problem::Heads;
 
 /// Constants, fitted to the rows of the tests but for the first, which the hardware has, and the last.

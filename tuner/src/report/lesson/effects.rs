@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::super::axes::Axis;
-use super::super::groups::{Group, Point};
 use super::super::words;
+use crate::groups::{Group, Point};
 
 /// A kernel that differs from another one in one key.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -12,8 +12,8 @@ use bsr_runtime::roofs::{Limit, Traffic};
 use serde::Serialize;
 
 use super::axes::Axis;
-use super::groups::{Group, Point};
 use super::measured::{self, Measured};
+use crate::groups::{Group, Point};
 use crate::{DeviceKind, Record, Traced, model};
 
 pub(super) use effects::Effect;

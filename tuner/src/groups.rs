@@ -20,14 +20,14 @@ pub(crate) struct Group<'r> {
     /// Kernels of ours, one record each, best first; those without a time come last.
     pub(crate) kernels: Vec<Point<'r>>,
     /// Other libraries' kernels, one record each.
-    pub(super) baselines: Vec<&'r Record>,
+    pub(crate) baselines: Vec<&'r Record>,
     /// Records that a later one of the same kernel replaces.
-    pub(super) replaced: usize,
+    pub(crate) replaced: usize,
     /// What was not measured: reasons and how many points, most frequent first.
-    pub(super) rejected: Vec<(&'r str, usize)>,
+    pub(crate) rejected: Vec<(&'r str, usize)>,
     pub(crate) measure: Measure,
     /// What times are held against: those of the data sheet, until measured ones are given. Nothing of a model.
-    pub(super) roofs: Roofs,
+    pub(crate) roofs: Roofs,
 }
 
 /// One kernel and what became of it.
@@ -56,7 +56,7 @@ impl Measure {
         }
     }
 
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Ratio => "ratio to the dense library",
             Self::Rate => "TFLOP/s",
@@ -119,7 +119,7 @@ fn group<'r>(records: &[&'r Record], rejected: &HashMap<&'r str, Vec<&'r Rejecti
 }
 
 /// The groups that fit a page that a browser opens, and how many products and kernels were left out of it.
-pub(super) fn shown(mut groups: Vec<Group<'_>>) -> (Vec<Group<'_>>, [usize; 2]) {
+pub(crate) fn shown(mut groups: Vec<Group<'_>>) -> (Vec<Group<'_>>, [usize; 2]) {
     let count = |groups: &[Group<'_>]| groups.iter().map(|group| group.kernels.len()).sum::<usize>();
     let (products, kernels) = (groups.len(), count(&groups));
     groups.truncate(MOST_PRODUCTS);
@@ -146,7 +146,7 @@ fn ordered(mut records: Vec<&Record>, measure: Measure) -> Vec<&Record> {
 
 impl<'r> Group<'r> {
     /// Takes the roofs that were measured on the group's device, if there are any.
-    pub(super) fn hold_against(&mut self, measured: &[MeasuredRoofs]) {
+    pub(crate) fn hold_against(&mut self, measured: &[MeasuredRoofs]) {
         let DeviceId { name, driver, .. } = self.device;
         let found = measured.iter().find(|roofs| roofs.gpu == *name && roofs.driver == *driver);
         self.roofs = Roofs::new(name, found);
@@ -158,12 +158,12 @@ impl<'r> Group<'r> {
     }
 
     /// How many kernels there are of a verdict.
-    pub(super) fn count(&self, verdict: Verdict) -> usize {
+    pub(crate) fn count(&self, verdict: Verdict) -> usize {
         self.kernels.iter().filter(|point| point.record.verdict == verdict).count()
     }
 
     /// Specs that can be read.
-    pub(super) fn specs(&self) -> impl Iterator<Item = &KernelSpec> {
+    pub(crate) fn specs(&self) -> impl Iterator<Item = &KernelSpec> {
         self.kernels.iter().filter_map(|point| point.spec.as_ref())
     }
 }
