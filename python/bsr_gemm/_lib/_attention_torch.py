@@ -14,9 +14,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from . import _attention, _combined, _gpu, _masks, _native, _torch
 from ._attention import Call, described
 from ._attention_gradient import gradients
-from ._gradients import is_transformed, once, refuse_forward, register, register_vmap
 from ._masks import find
 from ._native import Error
+from ._operators import is_transformed, once, operator, refuse_forward
 from ._places import version_of
 
 #: Why there is none.
@@ -24,22 +24,6 @@ NO_GRADIENT = (
     "an attention whose mask is tensors on a device has no gradient: it would be products with a pattern of all heads\n"
     "  help: `mask.to_mask()`, the mask as it is now on the host, which waits for the device; or `torch.no_grad()`"
 )
-
-_library = torch.library.Library("bsr_gemm", "FRAGMENT")
-_library.define(
-    # PyTorch 2.11 leaves out trailing arguments that are their default, and then expects fewer gradients.
-    "attention(Tensor q, Tensor k, Tensor v, str mask, str? score, float scale, float[] numbers, bool lse,"
-    " Tensor[]? vectors, str? split) -> (Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-_library.define(
-    "attention_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, str? score,"
-    " float scale, float[] numbers, Tensor[]? vectors=None) -> (Tensor, Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-
-
-_library.define("exact(Tensor numbers, ScalarType dtype) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 
 #: Tensors of integers that were looked at, and how often they had been written to.
 _looked_at = WeakTensorKeyDictionary()
@@ -74,11 +58,6 @@ def _exact(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     return numbers.to(dtype)
 
 
-for _device_key in ("CPU", "CUDA"):
-    torch.library.impl(_library, "exact", _device_key)(_exact)
-
-
-@torch.library.register_fake("bsr_gemm::exact", lib=_library)
 def _exact_fake(numbers, dtype):
     return torch.empty_like(numbers, dtype=dtype)
 
@@ -160,7 +139,6 @@ def _places(q: Tensor, v: Tensor, lse: bool) -> tuple[Tensor, Tensor]:
     return out, q.new_empty(tuple(q.shape[:3]) if lse else (0,), dtype=dtype)
 
 
-@torch.library.register_fake("bsr_gemm::attention", lib=_library)
 def _attention_fake(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
     _check(q, k, v)
     if not mask.startswith("every:"):
@@ -168,7 +146,6 @@ def _attention_fake(q, k, v, mask, score, scale, numbers, lse, vectors=None, spl
     return _places(q, v, lse)
 
 
-@torch.library.impl(_library, "attention", "CPU")
 def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
     _check(q, k, v)
     found = _found(q, k, mask)
@@ -183,7 +160,6 @@ def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None, spli
     return out, sums
 
 
-@torch.library.impl(_library, "attention", "CUDA")
 def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
     from . import _attention_launch
 
@@ -203,7 +179,6 @@ def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None, spl
     return _attention_launch.attention(q, k, v, out, sums, found, how, vectors or (), split)
 
 
-@torch.library.register_fake("bsr_gemm::attention_gradient", lib=_library)
 def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
     return tuple(tensor.new_empty(tuple(tensor.shape)) for tensor in (q, k, v))
 
@@ -213,10 +188,6 @@ def _attention_gradient(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, 
     if found.on_device:
         raise Error(NO_GRADIENT)
     return gradients(do, dlse, q, k, v, o, lse, found, score, scale, tuple(numbers), tuple(vectors or ()))
-
-
-for _device_key in ("CPU", "CUDA"):
-    torch.library.impl(_library, "attention_gradient", _device_key)(_attention_gradient)
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -252,9 +223,23 @@ def _no_second(ctx: Any, *_: Any) -> Any:
     raise Error("the second derivative of an attention is not computed, nor one by what its score reads")
 
 
-register(_library, "attention", _backward, _keep)
-register_vmap(_library, "attention_gradient")
-register(_library, "exact", _no_second)
+operator(
+    # PyTorch 2.11 leaves out trailing arguments that are their default, and then expects fewer gradients.
+    "attention(Tensor q, Tensor k, Tensor v, str mask, str? score, float scale, float[] numbers, bool lse,"
+    " Tensor[]? vectors, str? split) -> (Tensor, Tensor)",
+    _attention_fake,
+    _attention_cpu,
+    _attention_cuda,
+    backward=_backward,
+    keep=_keep,
+)
+operator(
+    "attention_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, str? score,"
+    " float scale, float[] numbers, Tensor[]? vectors=None) -> (Tensor, Tensor, Tensor)",
+    _attention_gradient_fake,
+    _attention_gradient,
+)
+operator("exact(Tensor numbers, ScalarType dtype) -> Tensor", _exact_fake, _exact, backward=_no_second)
 
 
 class Attention(torch.autograd.Function):

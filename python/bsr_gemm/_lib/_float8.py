@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _gpu, _launch, _torch
-from ._gradients import register
 from ._native import Error
+from ._operators import PLACES, operator
 from ._places import resolved, shape_of
 from ._products import product_into
-from ._torch import _library
 
 #: The type of weights and activations, and its largest number.
 E4M3 = torch.float8_e4m3fn
@@ -20,12 +19,6 @@ LARGEST = torch.finfo(E4M3).max
 #: Below this largest magnitude a row counts as one of zeros.
 SMALLEST = 1e-12
 RESULTS = (torch.bfloat16, torch.float16, torch.float32)
-
-_library.define(
-    "float8_linear(Tensor x, Tensor x_scale, Tensor weight, Tensor weight_scale, Tensor? bias, str pattern,"
-    " str activation, ScalarType out_dtype, Tensor? row_ptr=None, Tensor? col_idx=None) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
 
 
 def quantise_rows(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,14 +55,12 @@ def _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
     return outputs
 
 
-@torch.library.register_fake("bsr_gemm::float8_linear", lib=_library)
 def _fake(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype, row_ptr=None, col_idx=None):
     found = shape_of(pattern, row_ptr, col_idx)
     outputs = _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
     return x.new_empty((x.shape[0], outputs), dtype=out_dtype)
 
 
-@torch.library.impl(_library, "float8_linear", "CPU")
 def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype, row_ptr=None, col_idx=None):
     found = resolved(pattern, row_ptr, col_idx)
     outputs = _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
@@ -82,7 +73,6 @@ def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype,
     return out
 
 
-@torch.library.impl(_library, "float8_linear", "CUDA")
 def _cuda(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype, row_ptr=None, col_idx=None):
     _gpu.refuse_fork()
     found = resolved(pattern, row_ptr, col_idx)
@@ -104,4 +94,11 @@ def _backward(ctx: Any, dy: Tensor) -> Any:
     )
 
 
-register(_library, "float8_linear", _backward)
+operator(
+    "float8_linear(Tensor x, Tensor x_scale, Tensor weight, Tensor weight_scale, Tensor? bias, str pattern,"
+    f" str activation, ScalarType out_dtype, {PLACES}) -> Tensor",
+    _fake,
+    _cpu,
+    _cuda,
+    backward=_backward,
+)

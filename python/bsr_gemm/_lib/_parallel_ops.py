@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,18 @@ def leaving_free(device: torch.device, multiprocessors: int) -> Iterator[None]:
         yield
     finally:
         gpu.leave_free(0)
+
+
+@contextlib.contextmanager
+def _summed(dx: Tensor | None, group: dist.ProcessGroup, free: int) -> Iterator[None]:
+    """Sums a gradient over the ranks, if there is one, while others are computed."""
+    if dx is None:
+        yield
+        return
+    work = sum_over_ranks(dx, group)
+    with leaving_free(dx.device, free):
+        yield
+    work.wait()
 
 
 def column(
@@ -119,17 +132,11 @@ class _Column(torch.autograd.Function):
     def backward(ctx: Any, dy):
         x, weight, kept = ctx.saved_tensors
         dz = _gradients.derivative(dy.contiguous(), kept, ctx.activation, kept)
-        dx, work = None, None
-        if ctx.needs_input_grad[0]:
-            dx = torch.ops.bsr_gemm.linear(dz, weight, None, ctx.pattern, True)
-            work = sum_over_ranks(dx, ctx.group)
-        with leaving_free(dz.device, BESIDE_A_SUM if work is not None else 0):
-            dw = _gradients.weight_gradient(dz, x, ctx.pattern) if ctx.needs_input_grad[1] else None
-        wants_bias = ctx.bias_type is not None and ctx.needs_input_grad[2]
-        db = _gradients.column_sums(dz).to(ctx.bias_type) if wants_bias else None
-        if work is not None:
-            work.wait()
-        return dx, dw, db, None, None, None
+        summed = functools.partial(_summed, group=ctx.group, free=BESIDE_A_SUM)
+        gradients = _gradients.layer_gradients(
+            ctx.needs_input_grad, dz, x, weight, ctx.bias_type, ctx.pattern, during=summed
+        )
+        return *gradients, None, None, None
 
 
 class _Row(torch.autograd.Function):
@@ -145,12 +152,8 @@ class _Row(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy):
         x, weight = ctx.saved_tensors
-        dy = dy.contiguous()
-        dx = torch.ops.bsr_gemm.linear(dy, weight, None, ctx.pattern, True) if ctx.needs_input_grad[0] else None
-        dw = _gradients.weight_gradient(dy, x, ctx.pattern) if ctx.needs_input_grad[1] else None
-        wants_bias = ctx.bias_type is not None and ctx.needs_input_grad[2]
-        db = _gradients.column_sums(dy).to(ctx.bias_type) if wants_bias else None
-        return dx, dw, db, None, None
+        dy, needs, bias_type = dy.contiguous(), ctx.needs_input_grad, ctx.bias_type
+        return *_gradients.layer_gradients(needs, dy, x, weight, bias_type, ctx.pattern), None, None
 
 
 class _Ffn(torch.autograd.Function):

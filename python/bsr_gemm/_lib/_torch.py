@@ -16,45 +16,22 @@ from torch.autograd import forward_ad
 from . import _arrays, _gpu, _launch, _products
 from ._device_patterns import hosted, spread
 from ._gradients import (
-    Linear,
-    Sampled,
     column_sums,
     derivative,
     ffn_backward,
-    is_transformed,
     keep_ffn,
     keep_linear,
     keep_sampled,
     linear_backward,
-    register,
+    linear_transformed,
     sampled_backward,
+    sampled_transformed,
     sums_in,
 )
 from ._native import Error
+from ._operators import PLACES, is_transformed, operator
 from ._places import NONE, Places, resolved, shape_of
 from ._products import OF_RESULT, check_activation, gradient_into, linear_into, result_kind, sampled_values
-
-_library = torch.library.Library("bsr_gemm", "DEF")
-_library.define(
-    "linear(Tensor x, Tensor weight, Tensor? bias, str pattern, bool transpose=False, str activation='none',"
-    " Tensor? row_ptr=None, Tensor? col_idx=None) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-_library.define(
-    "linear_gradient(Tensor dy, Tensor weight, Tensor kept, str pattern, bool transpose, str activation,"
-    " Tensor? row_ptr=None, Tensor? col_idx=None) -> (Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-_library.define(
-    "ffn(Tensor x, Tensor up, Tensor? up_bias, Tensor down, Tensor? down_bias, str up_pattern, str down_pattern,"
-    " str activation, Tensor? up_row_ptr=None, Tensor? up_col_idx=None, Tensor? down_row_ptr=None,"
-    " Tensor? down_col_idx=None) -> (Tensor, Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-_library.define(
-    "sampled(Tensor a, Tensor b, str pattern, Tensor? row_ptr=None, Tensor? col_idx=None) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
 
 
 def linear(
@@ -84,7 +61,7 @@ def linear(
         out = out.view(*x.shape[:-1], out.shape[-1])
         _launch.remember_as(x, flat, out, bias, how[:3])
         return out
-    product = Linear.apply if is_transformed() else torch.ops.bsr_gemm.linear
+    product = linear_transformed if is_transformed() else torch.ops.bsr_gemm.linear
     if x.dim() == 2:
         return product(x, weight, bias, *how)
     if x.dim() == 1:
@@ -164,7 +141,7 @@ _products._direct = direct
 def sampled(a: Tensor, b: Tensor, pattern: str) -> Tensor:
     """The stored blocks of ``a @ b``."""
     a, b = _cast(a.device.type, a, b)
-    return (Sampled.apply if is_transformed() else torch.ops.bsr_gemm.sampled)(a, b, pattern, None, None)
+    return (sampled_transformed if is_transformed() else torch.ops.bsr_gemm.sampled)(a, b, pattern, None, None)
 
 
 def activate(z: Tensor, activation: str) -> Tensor:
@@ -233,7 +210,6 @@ def _result(x: Tensor, outputs: int) -> Tensor:
     return x.new_empty((x.shape[0], outputs), dtype=dtype)
 
 
-@torch.library.impl(_library, "linear", "CPU")
 def _linear_cpu(x, weight, bias, pattern, transpose=False, activation="none", row_ptr=None, col_idx=None):
     found = resolved(pattern, row_ptr, col_idx)
     out = _result(x, _check(x, weight, bias, found, transpose, activation))
@@ -242,18 +218,15 @@ def _linear_cpu(x, weight, bias, pattern, transpose=False, activation="none", ro
     return out
 
 
-@torch.library.impl(_library, "sampled", "CPU")
 def _sampled_cpu(a, b, pattern, row_ptr=None, col_idx=None):
     found = _check_sampled(a, b, resolved(pattern, row_ptr, col_idx))
     return spread(found, sampled_values(a, b, found.to_pattern() if found.on_device else found))
 
 
-@torch.library.register_fake("bsr_gemm::linear", lib=_library)
 def _linear_fake(x, weight, bias, pattern, transpose=False, activation="none", row_ptr=None, col_idx=None):
     return _result(x, _check(x, weight, bias, shape_of(pattern, row_ptr, col_idx), transpose, activation))
 
 
-@torch.library.register_fake("bsr_gemm::sampled", lib=_library)
 def _sampled_fake(a, b, pattern, row_ptr=None, col_idx=None):
     found = _check_sampled(a, b, shape_of(pattern, row_ptr, col_idx))
     return a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
@@ -273,7 +246,6 @@ def _check_sampled(a: Tensor, b: Tensor, found: Any) -> Any:
     return found
 
 
-@torch.library.impl(_library, "linear_gradient", "CPU")
 def _linear_gradient_cpu(dy, weight, kept, pattern, transpose, activation, row_ptr=None, col_idx=None):
     found = resolved(pattern, row_ptr, col_idx)
     out = dy.new_empty((dy.shape[0], _check(dy, weight, None, found, not transpose, activation)))
@@ -283,7 +255,6 @@ def _linear_gradient_cpu(dy, weight, kept, pattern, transpose, activation, row_p
     return out, sums
 
 
-@torch.library.register_fake("bsr_gemm::linear_gradient", lib=_library)
 def _linear_gradient_fake(dy, weight, kept, pattern, transpose, activation, row_ptr=None, col_idx=None):
     outputs = _check(dy, weight, None, shape_of(pattern, row_ptr, col_idx), not transpose, activation)
     return dy.new_empty((dy.shape[0], outputs)), dy.new_empty(outputs, dtype=sums_in(dy))
@@ -300,12 +271,6 @@ def _ffn(x, up, up_bias, down, down_bias, up_pattern, down_pattern, activation, 
     return op(h, down, down_bias, down_pattern, False, "none", *of_down), h, z
 
 
-for _device_key in ("CPU", "CUDA"):
-    torch.library.impl(_library, "ffn", _device_key)(_ffn)
-torch.library.register_fake("bsr_gemm::ffn", _ffn, lib=_library)
-
-
-@torch.library.impl(_library, "linear", "CUDA")
 def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none", row_ptr=None, col_idx=None):
     if row_ptr is None:
         known = _launch.direct(x, weight, bias, pattern, transpose, activation)
@@ -317,7 +282,6 @@ def _linear_cuda(x, weight, bias, pattern, transpose=False, activation="none", r
     return _launch.linear(x, weight, bias, out, found, transpose, activation)
 
 
-@torch.library.impl(_library, "linear_gradient", "CUDA")
 def _linear_gradient_cuda(dy, weight, kept, pattern, transpose, activation, row_ptr=None, col_idx=None):
     _gpu.refuse_fork()
     found = resolved(pattern, row_ptr, col_idx)
@@ -330,7 +294,6 @@ def _linear_gradient_cuda(dy, weight, kept, pattern, transpose, activation, row_
     return dz, column_sums(dz)
 
 
-@torch.library.impl(_library, "sampled", "CUDA")
 def _sampled_cuda(a, b, pattern, row_ptr=None, col_idx=None):
     _gpu.refuse_fork()
     found = _check_sampled(a, b, resolved(pattern, row_ptr, col_idx))
@@ -339,6 +302,36 @@ def _sampled_cuda(a, b, pattern, row_ptr=None, col_idx=None):
     return _launch.sampled(a, b, out.zero_() if found.on_device else out, found)
 
 
-register(_library, "linear", linear_backward, keep_linear)
-register(_library, "ffn", ffn_backward, keep_ffn)
-register(_library, "sampled", sampled_backward, keep_sampled)
+operator(
+    f"linear(Tensor x, Tensor weight, Tensor? bias, str pattern, bool transpose=False, str activation='none', {PLACES}) -> Tensor",
+    _linear_fake,
+    _linear_cpu,
+    _linear_cuda,
+    backward=linear_backward,
+    keep=keep_linear,
+)
+operator(
+    "linear_gradient(Tensor dy, Tensor weight, Tensor kept, str pattern, bool transpose, str activation,"
+    f" {PLACES}) -> (Tensor, Tensor)",
+    _linear_gradient_fake,
+    _linear_gradient_cpu,
+    _linear_gradient_cuda,
+    batched=False,
+)
+operator(
+    "ffn(Tensor x, Tensor up, Tensor? up_bias, Tensor down, Tensor? down_bias, str up_pattern, str down_pattern,"
+    " str activation, Tensor? up_row_ptr=None, Tensor? up_col_idx=None, Tensor? down_row_ptr=None,"
+    " Tensor? down_col_idx=None) -> (Tensor, Tensor, Tensor)",
+    _ffn,
+    _ffn,
+    backward=ffn_backward,
+    keep=keep_ffn,
+)
+operator(
+    f"sampled(Tensor a, Tensor b, str pattern, {PLACES}) -> Tensor",
+    _sampled_fake,
+    _sampled_cpu,
+    _sampled_cuda,
+    backward=sampled_backward,
+    keep=keep_sampled,
+)
