@@ -22,14 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from ._lib._attention import attention, simulate_attention
 from ._lib._batches import Batch, linear_batch
+from ._lib._epilogues import ACTIVATIONS
 from ._lib._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
 from ._lib._masks import AttentionMask
 from ._lib._matrix import BsrMatrix, from_dense
 from ._lib._native import Error, __version__
 from ._lib._patterns import Pattern
-from ._lib._products import ACTIVATIONS, bsr_gemm, ffn, linear, sampled
+from ._lib._products import bsr_gemm, ffn, linear, sampled
 from ._lib._shards import Sharding, shard_cols, shard_hidden, shard_rows
-from ._lib._tuning import Choice, Sweep, explain, set_tuning, sweep, tune
+from ._lib._tuned import set_tuning
+from ._lib._tuning import Choice, Sweep, explain, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn

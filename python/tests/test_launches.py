@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import nn  # noqa: E402
-from bsr_gemm._lib import _arrays, _float8, _gpu, _launch, _native, _torch, _tuning  # noqa: E402
+from bsr_gemm._lib import _arrays, _float8, _gpu, _launch, _native, _torch, _tuned  # noqa: E402
 
 
 class Loaded:
@@ -274,7 +274,7 @@ def test_an_empty_pattern_is_not_launched() -> None:
 
 def test_a_first_use_measures_where_the_settings_say_so(monkeypatch, tmp_path) -> None:
     table = tmp_path / "tuned.jsonl"
-    monkeypatch.setattr(_tuning, "_settings", _tuning._Settings())
+    monkeypatch.setattr(_tuned, "_settings", _tuned._Settings())
     monkeypatch.setattr(Gpu, "tuned", [])
     w, x = matrix(64, 48, (16, 8)), torch.randn(24, 48, dtype=torch.bfloat16)
     _torch._linear_cuda(x, w.values, None, w.key)
@@ -286,7 +286,7 @@ def test_a_first_use_measures_where_the_settings_say_so(monkeypatch, tmp_path) -
     assert len(Gpu.tuned) == 1 and Gpu.tuned[0][1] == 24 and "transpose = off" in Gpu.tuned[0][0]
     _torch._linear_cuda(x, w.values, torch.ones(64), w.key, False, "gelu")
     assert len(Gpu.tuned) == 2, "an epilogue is another kernel of the same choice, which the table then has"
-    assert table.read_text() == "{}\n" and _tuning.settings().lines == ["{}\n"]
+    assert table.read_text() == "{}\n" and _tuned.settings().lines == ["{}\n"]
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     _torch._linear_cuda(x[:3], w.values, None, w.key)
     assert len(Gpu.tuned) == 2, "nothing is measured while a graph is captured"

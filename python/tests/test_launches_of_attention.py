@@ -18,6 +18,7 @@ from bsr_gemm._lib import (  # noqa: E402
     _attention_launch,
     _attention_torch,
     _gpu,
+    _kernel_launch,
     _kernels,
     _launch,
     _native,
@@ -320,7 +321,7 @@ def test_kernels_of_the_program_are_launched() -> None:
     given = {"bias": bias, "alpha": torch.tensor(0.5), "res": torch.randn(128, 37, dtype=torch.bfloat16)}
     for _ in range(2):
         call = _kernels._Call.of(kernel, (w, x), dict(given))
-        assert torch.equal(_launch.launch_kernel(kernel, call), call.on_cpu())
+        assert torch.equal(_kernel_launch.launch_kernel(kernel, call), call.on_cpu())
     assert Ready.launches == 2 and len(_gpu._ready) == 1
 
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import nn  # noqa: E402
-from bsr_gemm._lib import _products, _torch  # noqa: E402
+from bsr_gemm._lib import _epilogues, _torch  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -295,7 +295,7 @@ def test_a_cuda_graph_captures_a_training_step(rng, block) -> None:
 @pytest.mark.parametrize("block", [(64, 64), (32, 16)])
 def test_the_simulator_runs_the_kernel_of_a_gradient(rng, activation, block) -> None:
     """The PTX that a GPU runs: the transposed product, the derivative as its epilogue, the sums of C's rows."""
-    epilogue = _products.derivative_of(activation, "bf16")
+    epilogue = _epilogues.derivative_of(activation, "bf16")
     facts = f"bm = {block[0]}, bn = 64, bk = {block[1]}, dtype = bf16, transpose = on, b_layout = col, c_layout = col"
     kernel = bsr.Kernel(f'{facts}, epilogue = "{epilogue}"')
     w = bsr.from_dense(torch.randn(128, 96, dtype=torch.bfloat16) / 4, block, keep=0.6)

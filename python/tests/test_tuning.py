@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import bsr_gemm as bsr
-from bsr_gemm._lib import _native, _tuning
+from bsr_gemm._lib import _native, _tuned, _tuning
 
 
 @pytest.fixture(autouse=True)
 def of_this_test(monkeypatch):
-    monkeypatch.setattr(_tuning, "_settings", _tuning._Settings())
-    monkeypatch.setattr(_tuning, "_is_read", True)
+    monkeypatch.setattr(_tuned, "_settings", _tuned._Settings())
+    monkeypatch.setattr(_tuned, "_is_read", True)
     yield
-    _tuning._choose_anew()
+    _tuned.choose_anew()
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_table_that_is_none_is_refused(w, tmp_path) -> None:
     table.write_text("no result\n")
     with pytest.raises(bsr.Error, match="line 1 is no tuned result"):
         bsr.set_tuning(table=table)
-    assert _tuning.settings().lines == []
+    assert _tuned.settings().lines == []
 
 
 @pytest.mark.parametrize(("product", "shape"), [("forward", (128, 64)), ("weight", (120, 60))])
@@ -90,7 +90,7 @@ def test_a_sweep_on_the_simulator_ranks_kernels(rng, tmp_path, product, shape) -
     assert "2 known from before" in again.summary and again.records == swept.records
     assert not list(tmp_path.glob("bsr-*")), "the matrix is not kept beside the database"
     assert swept.report(tmp_path / "small.html").stat().st_size > 1000
-    assert _tuning.settings().lines == [], "what was not measured chooses nothing"
+    assert _tuned.settings().lines == [], "what was not measured chooses nothing"
 
 
 def test_what_was_measured_is_taken(rng, tmp_path) -> None:
@@ -118,8 +118,8 @@ def test_what_was_measured_is_taken(rng, tmp_path) -> None:
 def test_the_environment_says_it_too(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("BSR_TUNING", "measure")
     monkeypatch.setenv("BSR_TUNED", str(tmp_path / "tuned.jsonl"))
-    monkeypatch.setattr(_tuning, "_is_read", False)
-    said = _tuning.settings()
+    monkeypatch.setattr(_tuned, "_is_read", False)
+    said = _tuned.settings()
     assert said.first_use == "measure" and said.path == tmp_path / "tuned.jsonl"
 
 

@@ -29,11 +29,6 @@ BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1, "i8": 1,
 Matrix = tuple[int, str, int, int, int, int]
 
 
-def is_imported() -> bool:
-    """Whether the program has imported PyTorch."""
-    return "torch" in sys.modules
-
-
 def in_graph() -> bool:
     """Whether PyTorch's compiler traces the program, so that the elements of tensors are not known."""
     torch = sys.modules.get("torch")
@@ -185,6 +180,11 @@ def kind_of(array: Any) -> str:
         raise Error(f"an array of {name} cannot be multiplied\n  help: convert it to one of {', '.join(KINDS)}")
     _kinds[array.dtype] = kind
     return kind
+
+
+def result_kind(kind: str) -> str:
+    """The element type of a product of two matrices of this one."""
+    return {"e4m3": "bf16", "e5m2": "bf16", "i8": "i32"}.get(kind, kind)
 
 
 def address_of(array: Any) -> int:

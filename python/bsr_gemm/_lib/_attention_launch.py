@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _gpu, _native
-from ._attention import spec_of
+from ._calls import spec_of
 from ._kernels import Kernel
 from ._launch import _device, _stream
 from ._operands import vector_of
@@ -145,3 +145,6 @@ def forget_mask(key: str) -> None:
         # The key of a launch begins with how it is computed, and that with the mask.
         for of in [of for of in _ready if of[0][0] == key]:
             del _ready[of]
+
+
+_gpu.also_forget.append(forget_mask)

@@ -9,15 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from . import _attention, _combined, _gpu, _masks, _native, _torch
-from ._attention import Call, described
+from . import _calls, _combined, _gpu, _masks, _native, _torch
 from ._attention_gradient import gradients
+from ._calls import Call, described
 from ._masks import find
 from ._native import Error
 from ._operators import is_transformed, once, operator, refuse_forward
-from ._places import version_of
 
 #: Why there is none.
 NO_GRADIENT = (
@@ -25,44 +23,7 @@ NO_GRADIENT = (
     "  help: `mask.to_mask()`, the mask as it is now on the host, which waits for the device; or `torch.no_grad()`"
 )
 
-#: Tensors of integers that were looked at, and how often they had been written to.
-_looked_at = WeakTensorKeyDictionary()
-
-
-def exact(numbers: Tensor, dtype: torch.dtype) -> Tensor:
-    """Integers as floating-point numbers of a type that holds each of them: others would be equal that are not.
-
-    A tensor on a GPU is waited for once after every change of it.
-    """
-    if _torch.is_dynamo_compiling() or is_transformed():
-        return torch.ops.bsr_gemm.exact(numbers, dtype)
-    return _exact(numbers, dtype)
-
-
-def _exact(numbers: Tensor, dtype: torch.dtype) -> Tensor:
-    limit = round(2 / torch.finfo(dtype).eps)
-    state = version_of(numbers), dtype
-    if torch.iinfo(numbers.dtype).max > limit and (state[0] is None or _looked_at.get(numbers) != state):
-        if numbers.is_cuda and torch.cuda.is_current_stream_capturing():
-            raise Error(
-                f"a graph is captured of integers that were not looked at: {dtype} has those up to {limit}\n"
-                "  help: call the attention once before, or convert them with `.to(torch.float32)`"
-            )
-        if numbers.numel() and bool(((numbers > limit) | (numbers < -limit)).any()):
-            wrong = int(numbers[(numbers > limit) | (numbers < -limit)].flatten()[0])
-            raise Error(
-                f"{wrong} is read as {dtype}, which has all integers up to {limit} only: different numbers would be equal\n"
-                "  help: number them from 0, `torch.unique(ids, return_inverse=True)[1]` for instance"
-            )
-        _looked_at[numbers] = state
-    return numbers.to(dtype)
-
-
-def _exact_fake(numbers, dtype):
-    return torch.empty_like(numbers, dtype=dtype)
-
-
-for _constant in (_attention.resolved, _masks.by_rule, _combined.combined):
+for _constant in (_calls.resolved, _masks.by_rule, _combined.combined):
     torch.compiler.assume_constant_result(_constant)
 
 
@@ -219,10 +180,6 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
     return *once(tuple(found), do, q, k, v), *ctx.none
 
 
-def _no_second(ctx: Any, *_: Any) -> Any:
-    raise Error("the second derivative of an attention is not computed, nor one by what its score reads")
-
-
 operator(
     # PyTorch 2.11 leaves out trailing arguments that are their default, and then expects fewer gradients.
     "attention(Tensor q, Tensor k, Tensor v, str mask, str? score, float scale, float[] numbers, bool lse,"
@@ -239,7 +196,6 @@ operator(
     _attention_gradient_fake,
     _attention_gradient,
 )
-operator("exact(Tensor numbers, ScalarType dtype) -> Tensor", _exact_fake, _exact, backward=_no_second)
 
 
 class Attention(torch.autograd.Function):

@@ -6,8 +6,7 @@ from collections import deque
 from typing import Any
 
 from . import _arrays
-from ._convert import as_matrix
-from ._matrix import BsrMatrix
+from ._matrix import BsrMatrix, as_matrix
 from ._native import Error
 from ._products import linear
 

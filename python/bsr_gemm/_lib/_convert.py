@@ -10,37 +10,14 @@ from ._native import Error
 from ._patterns import Pattern
 
 
-def as_matrix(w: Any, name: str = "the matrix") -> Any:
-    """A block-sparse matrix: itself, that of a layer, or one of scipy or PyTorch, whose values are shared."""
-    from ._matrix import BsrMatrix
-
-    if isinstance(w, BsrMatrix):
-        return w
-    if is_scipy(w):
-        return from_scipy(w)
-    if _arrays.is_tensor(w) and w.layout is not sys.modules["torch"].strided:
-        return from_torch(w)
-    made = getattr(w, "matrix", None)
-    if callable(made) and isinstance(found := made(), BsrMatrix):
-        return found
-    help_ = (
-        "`bsr_gemm.BsrMatrix(values, pattern)`"
-        if isinstance(w, Pattern)
-        else "`bsr_gemm.from_dense(w, block=(64, 64))`"
-    )
-    raise Error(f"{name} is a {type(w).__name__}, not a BsrMatrix\n  help: {help_}")
-
-
 def is_scipy(matrix: Any) -> bool:
     """Whether this is a sparse matrix of scipy, without importing it."""
     sparse = sys.modules.get("scipy.sparse")
     return sparse is not None and sparse.issparse(matrix)
 
 
-def from_scipy(matrix: Any) -> Any:
-    """See ``BsrMatrix.from_scipy``."""
-    from ._matrix import BsrMatrix
-
+def from_scipy(matrix: Any) -> tuple[Any, Pattern]:
+    """Values and pattern of ``BsrMatrix.from_scipy``."""
     if not is_scipy(matrix) or matrix.format != "bsr":
         found = f"a {matrix.format} matrix of scipy" if is_scipy(matrix) else f"a {type(matrix).__name__}"
         help_ = "`w.tobsr(blocksize=(64, 64))`" if is_scipy(matrix) else "`bsr_gemm.from_dense(w, block=(64, 64))`"
@@ -52,7 +29,7 @@ def from_scipy(matrix: Any) -> Any:
     # There may be more places than blocks.
     stored = int(matrix.indptr[-1])
     pattern = Pattern(matrix.shape, matrix.blocksize, matrix.indptr, matrix.indices[:stored])
-    return BsrMatrix(matrix.data[:stored], pattern)
+    return matrix.data[:stored], pattern
 
 
 def to_scipy(w: Any) -> Any:
@@ -68,11 +45,9 @@ def to_scipy(w: Any) -> Any:
     return sparse.bsr_array((values, w.pattern.col_idx, w.pattern.row_ptr), shape=_whole(w))
 
 
-def from_torch(tensor: Any, on_device: bool = False) -> Any:
-    """See ``BsrMatrix.from_torch``."""
+def from_torch(tensor: Any, on_device: bool = False) -> tuple[Any, Any]:
+    """Values and pattern of ``BsrMatrix.from_torch``."""
     import torch
-
-    from ._matrix import BsrMatrix
 
     if not _arrays.is_tensor(tensor) or tensor.layout is not torch.sparse_bsr or tensor.dim() != 2:
         found = f"a {type(tensor).__name__}"
@@ -84,10 +59,10 @@ def from_torch(tensor: Any, on_device: bool = False) -> Any:
     if on_device:
         from ._device_patterns import DevicePattern
 
-        return BsrMatrix(tensor.values(), DevicePattern.from_torch(tensor))
+        return tensor.values(), DevicePattern.from_torch(tensor)
     values = tensor.values()
     pattern = Pattern(tuple(tensor.shape), tuple(values.shape[1:]), tensor.crow_indices(), tensor.col_indices())
-    return BsrMatrix(values, pattern)
+    return values, pattern
 
 
 def to_torch(w: Any) -> Any:

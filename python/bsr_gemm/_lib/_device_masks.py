@@ -260,7 +260,7 @@ class DeviceMask:
     def on_gpu(self, index: int) -> Any:
         """The view of the tensors that kernels read."""
         if self._view is None:
-            from . import _attention_launch, _gpu
+            from . import _gpu
 
             if self.device.type != "cuda" or self.device.index != index:
                 raise Error(f"the mask is on {self.device}, and q on cuda:{index}\n  help: move them to one device")
@@ -279,7 +279,7 @@ class DeviceMask:
                 arrays,
                 self._is_scored,
             )
-            weakref.finalize(self, _attention_launch.forget_mask, self.key)
+            weakref.finalize(self, _gpu.forget_mask, self.key)
         return self._view
 
     def launching(self, launch: Callable) -> Callable:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _gpu, _launch, _torch
+from ._cpu import product_into
 from ._native import Error
 from ._operators import PLACES, operator
 from ._places import resolved, shape_of
-from ._products import product_into
 
 #: The type of weights and activations, and its largest number.
 E4M3 = torch.float8_e4m3fn

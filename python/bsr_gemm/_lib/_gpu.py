@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import _native, _tuning
+from . import _native, _tuned
 from ._native import Error
 from ._patterns import Pattern
 
@@ -25,6 +25,8 @@ _ready: dict[tuple, Any] = {}
 _layers: dict[tuple, tuple] = {}
 #: What other modules keep of patterns and kernels on GPUs.
 also_kept: list[dict] = []
+#: How other modules forget what they keep of a mask.
+also_forget: list[Callable[[str], None]] = []
 #: Epilogues that no kernel takes.
 _without: set[tuple] = set()
 _forked = False
@@ -68,7 +70,7 @@ def gpu_of(index: int) -> Any:
 
 def _opened(index: int) -> Any:
     gpu = _native.Gpu(index)
-    gpu.add_tuned(_tuning.settings().text())
+    gpu.add_tuned(_tuned.settings().text())
     return gpu
 
 
@@ -94,11 +96,11 @@ def _chosen(index: int, pattern: Any, facts: str, n: int, epilogue: str | None, 
     gpu = gpu_of(index)
     if pattern.on_device:
         return gpu.choose_listed(pattern.on_gpu(index), facts, n, epilogue)
-    measures = _tuning.settings().first_use == "measure" and not is_list
+    measures = _tuned.settings().first_use == "measure" and not is_list
     if measures and not torch.cuda.is_current_stream_capturing():
         _, line = gpu.tune(pattern._native, facts, n)
         if line is not None:
-            _tuning.remember(line)
+            _tuned.remember(line)
     return gpu.choose(pattern._native, facts, n, epilogue, is_list)
 
 
@@ -107,6 +109,15 @@ def choose_anew() -> None:
     with _lock:
         for kept in (_layers, _ready, _loaded, _without):
             kept.clear()
+
+
+def _add_tuned(text: str) -> None:
+    for gpu in _gpus.values():
+        gpu.add_tuned(text)
+
+
+_tuned.on_change.append(choose_anew)
+_tuned.on_lines.append(_add_tuned)
 
 
 def empty_cache() -> None:
@@ -155,6 +166,12 @@ def forget_pattern(key: str) -> None:
         for kept, at in ((_loaded, 1), (_layers, 0)):
             for of in [of for of in kept if of[at] == key]:
                 del kept[of]
+
+
+def forget_mask(key: str) -> None:
+    """Forgets what is kept of a mask on a device that is gone."""
+    for forget in also_forget:
+        forget(key)
 
 
 class OnDevice:

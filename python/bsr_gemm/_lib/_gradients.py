@@ -9,9 +9,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._epilogues import OF_RESULT, check_activation
 from ._operators import once
 from ._patterns import find
-from ._products import OF_RESULT, check_activation
+
+
+def activate(z: Tensor, activation: str) -> Tensor:
+    """The activation as a step of its own."""
+    functional = torch.nn.functional
+    match activation:
+        case "none":
+            return z
+        case "relu":
+            return torch.relu(z)
+        case "gelu":
+            return functional.gelu(z, approximate="tanh")
+        case "gelu_erf":
+            return functional.gelu(z)
+        case "silu":
+            return functional.silu(z)
+        case "tanh":
+            return torch.tanh(z)
+        case "sigmoid":
+            return torch.sigmoid(z)
+    return check_activation(activation)  # type: ignore[return-value]
 
 
 def derivative(dy: Tensor, y: Any, activation: str, z: Any) -> Tensor:

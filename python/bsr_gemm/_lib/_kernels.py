@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _command, _native
-from ._convert import as_matrix
-from ._matrix import BsrMatrix
+from ._matrix import BsrMatrix, as_matrix
 from ._native import Error
 from ._patterns import Pattern
 from ._products import pattern_like
@@ -116,9 +115,9 @@ class Kernel:
         call = _Call.of(self, args, kwargs)
         if call.device == "cpu":
             return call.on_cpu()
-        from . import _launch
+        from . import _kernel_launch
 
-        return _launch.launch_kernel(self, call)
+        return _kernel_launch.launch_kernel(self, call)
 
     def explain(self, m: int, n: int, k: int, pattern: str = "random:0.25") -> str:
         """Which kernel the tuner would take for a product with the block and the types of this one, and why."""

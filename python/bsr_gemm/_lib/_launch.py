@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _gpu, _native
+from ._arrays import result_kind
+from ._epilogues import derivative_of, epilogue_of
 from ._gpu import _layers
-from ._matrix import BsrMatrix
+from ._gradients import activate
 from ._native import Error
-from ._operands import Result, laid, lies_whole, operand_of, transposed, values_of, vector_of
+from ._operands import Result, lies_whole, operand_of, transposed, values_of, vector_of
 from ._patterns import Pattern
-from ._products import derivative_of, epilogue_of, result_kind
 
 # A PyTorch without CUDA has neither; nothing is launched there.
 _stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -115,12 +116,12 @@ def _product(
     facts = _facts(pattern, _arrays.kind_of(x), transpose, lies[2], result.is_col, _arrays.kind_of(out))
     loaded = _gpu.kernel_of(x.device.index, pattern, facts, x.shape[0], epilogue)
     matrices = (address, *transposed(*lies)), (place, *transposed(*goes))
-    ready = _enqueue(loaded, pattern, values_of(weight), matrices, further, second)
+    ready = enqueue(loaded, pattern, values_of(weight), matrices, further, second)
     result.finish()
     return ready if seen[0] is x and result.padded is None else None
 
 
-def _enqueue(
+def enqueue(
     loaded: Any, pattern: Pattern, stored: Tensor, matrices: tuple, further: Iterable = (), second: Tensor | None = None
 ) -> Any:
     """Enqueues a product of the values of stored blocks and two matrices, where they lie and how; what it was.
@@ -204,8 +205,6 @@ def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_
 
 def without_blocks(out: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """The result of a pattern that stores nothing."""
-    from ._torch import activate
-
     zeros = torch.zeros_like(out)
     return out.copy_(activate(zeros if bias is None else zeros + bias, activation))
 
@@ -236,12 +235,12 @@ def sampled(
             f"a_layout = {'col' if left[3] else 'row'}, b_layout = {'col' if right[3] else 'row'}"
         )
         loaded = _gpu.kernel_of(index, pattern, facts, a.shape[1], epilogue)
-        _enqueue(loaded, pattern, out, (left, right), (given or {}).items())
+        enqueue(loaded, pattern, out, (left, right), (given or {}).items())
         del held_a, held_b
     return out
 
 
-def prepare_batch(xs: list[Tensor], ws: list[BsrMatrix]) -> tuple[list[Tensor], tuple]:
+def prepare_batch(xs: list[Tensor], ws: list[Any]) -> tuple[list[Tensor], tuple]:
     """Places for the results of ``x @ w.T`` of each pair, and what a launch of all needs."""
     index, kind = xs[0].device.index, _arrays.kind_of(xs[0])
     _gpu.refuse_fork()
@@ -284,43 +283,3 @@ def launch_batch(prepared: tuple, index: int) -> None:
             batch.launch(_stream(index))
         for result in padded:
             result.finish()
-
-
-def launch_kernel(kernel: Any, call: Any) -> Any:
-    """A call of a kernel of the program's own."""
-    index, native = call.a.device.index, kernel._native
-    with _gpu.OnDevice(index):
-        loaded = _gpu.kept(_gpu._loaded, (index, kernel.spec), lambda: _gpu.gpu_of(index).load(native))
-        out, second = call.empty()
-        further, result = _inputs(call), None
-        if native.op == "sdd":
-            stored, (held, left) = out, operand_of(laid(call.a, native.layouts[0]))
-            held_b, right = operand_of(laid(call.b, native.layouts[1]))
-        else:
-            stored, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
-            held, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
-            stored, result = values_of(stored), Result(out)
-            held_b, right = None, result.argument
-        _enqueue(loaded, call.pattern, stored, (left, right), further, second)
-        if result is not None:
-            result.finish()
-        del held, held_b
-    return call.results(out, second)
-
-
-def _inputs(call: Any) -> list[tuple[str, Any]]:
-    """What the epilogue's parameters are given, which must be on the GPU."""
-    call.inputs()  # Refuses what does not fit.
-    further = []
-    for name, kind in call.kernel._inputs:
-        value = call.given[name]
-        if kind == "f32":
-            further.append((name, float(value)))
-            continue
-        value = value.values if isinstance(value, BsrMatrix) else value
-        if not _arrays.is_tensor(value) or value.device != call.a.device:
-            where = f"on {value.device}" if _arrays.is_tensor(value) else f"a {type(value).__name__}"
-            raise Error(f"`{name}` is {where}, and the operands are on {call.a.device}\n  help: move it there")
-        is_matrix = kind.startswith("Dense")
-        further.append((name, laid(value, call.kernel._native.layouts[2]) if is_matrix else value))
-    return further

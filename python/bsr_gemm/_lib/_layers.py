@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _float8, _torch
+from ._epilogues import check_activation
 from ._matrix import BsrMatrix, from_dense, gather, grid_of, padding_mask
 from ._native import Error
 from ._patterned import Patterned
 from ._patterns import Pattern
-from ._products import check_activation
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -98,7 +98,7 @@ class LikeTensor:
         The lists of its blocks are copied to the host, which waits for a GPU. With ``on_device`` they are not: the pattern is
         a :class:`DevicePattern`, and nothing waits.
         """
-        return _convert.from_torch(tensor, on_device)
+        return cls(*_convert.from_torch(tensor, on_device))
 
     def to_scipy(self) -> Any:
         """A ``scipy.sparse.bsr_array`` with the same values, which are not copied where they are on the host.
@@ -113,7 +113,7 @@ class LikeTensor:
 
         Where its blocks are not in order, or one is stored twice, they are sorted and added in a copy.
         """
-        return _convert.from_scipy(matrix)
+        return cls(*_convert.from_scipy(matrix))
 
     def __mul__(self, factor: Any) -> Any:
         return self.with_values(self.values * _number(factor, "*"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
 
 import numpy as np
 
-from . import _arrays
+from . import _arrays, _convert
 from ._like_tensor import LikeTensor
 from ._native import Error
 from ._patterns import Pattern
@@ -200,6 +201,25 @@ class BsrMatrix(LikeTensor):
             f"BsrMatrix({rows} x {cols} of {_arrays.kind_of(self.values)}{where}, {self.nnzb} of {grid[0] * grid[1]} "
             f"blocks of {bm} x {bk}, density {self.density:.3g})\n{self.pattern.picture()}"
         )
+
+
+def as_matrix(w: Any, name: str = "the matrix") -> Any:
+    """A block-sparse matrix: itself, that of a layer, or one of scipy or PyTorch, whose values are shared."""
+    if isinstance(w, BsrMatrix):
+        return w
+    if _convert.is_scipy(w):
+        return BsrMatrix.from_scipy(w)
+    if _arrays.is_tensor(w) and w.layout is not sys.modules["torch"].strided:
+        return BsrMatrix.from_torch(w)
+    made = getattr(w, "matrix", None)
+    if callable(made) and isinstance(found := made(), BsrMatrix):
+        return found
+    help_ = (
+        "`bsr_gemm.BsrMatrix(values, pattern)`"
+        if isinstance(w, Pattern)
+        else "`bsr_gemm.from_dense(w, block=(64, 64))`"
+    )
+    raise Error(f"{name} is a {type(w).__name__}, not a BsrMatrix\n  help: {help_}")
 
 
 def from_dense(

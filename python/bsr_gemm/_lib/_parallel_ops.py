@@ -13,8 +13,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from . import _gpu, _gradients, _torch
+from ._epilogues import OF_RESULT
 from ._patterns import find
-from ._products import OF_RESULT
 
 #: Multiprocessors that products leave to a sum beside them: NCCL's all-reduce over NVLink takes as many on two H200s, and waits
 #: for the product where it finds fewer.
@@ -115,7 +115,7 @@ def _activated(x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, act
         y = op(x, weight, bias, pattern, False, activation)
         return y, y
     kept = op(x, weight, bias, pattern)
-    return _torch.activate(kept, activation), kept
+    return _gradients.activate(kept, activation), kept
 
 
 class _Column(torch.autograd.Function):

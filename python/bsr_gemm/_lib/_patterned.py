@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ._epilogues import check_activation
 from ._native import Error
 from ._operators import is_transformed
 from ._patterns import Pattern
 from ._places import NONE, Places, rule_of, version_of
-from ._products import check_activation
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from . import _arrays, _native
-from ._convert import as_matrix
-from ._matrix import BsrMatrix
+from . import _arrays
+from ._arrays import result_kind
+from ._cpu import linear_into, sampled_values
+from ._epilogues import ACTIVATIONS, Activation, check_activation
+from ._matrix import BsrMatrix, as_matrix
 from ._native import Error
 from ._patterns import Pattern
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: ``linear`` of PyTorch where nothing but a known launch is asked for; None until there are operators.
+#: ``linear`` of PyTorch where nothing but a known launch is asked for; None until one was asked for.
 _direct: Any = None
-
-#: What may follow a product, in the words of an epilogue.
-Activation = Literal["none", "relu", "gelu", "gelu_erf", "silu", "tanh", "sigmoid"]
-ACTIVATIONS: tuple[str, ...] = get_args(Activation)
-
-
-def check_activation(activation: str | None) -> None:
-    """Refuses what is no activation."""
-    if activation not in ACTIVATIONS:
-        raise Error(f"`{activation}` is no activation\n  help: use one of {', '.join(ACTIVATIONS)}")
 
 
 @overload
@@ -162,6 +154,8 @@ def _apply(w: BsrMatrix, x: Any, transpose: bool, bias: Any = None, activation: 
             w = w._with(_arrays.as_tensor(w.values))
         from . import _torch
 
+        global _direct
+        _direct = _torch.direct
         return _torch.linear(x, w.values, bias, w.key, transpose, activation)
     if _arrays.is_tensor(w.values):
         raise Error(
@@ -183,91 +177,3 @@ def _numpy_linear(w: BsrMatrix, x: np.ndarray, bias: Any, transpose: bool, activ
     out = out.T if lies_transposed else out
     linear_into(w.pattern, w.values, flat, out, bias, transpose, activation)
     return out.reshape(*x.shape[:-1], outputs)
-
-
-def result_kind(kind: str) -> str:
-    """The element type of a product of two matrices of this one."""
-    return {"e4m3": "bf16", "e5m2": "bf16", "i8": "i32"}.get(kind, kind)
-
-
-def linear_into(pattern: Pattern, values: Any, x: Any, out: Any, bias: Any, transpose: bool, activation: str) -> None:
-    """On the CPU: ``out = activation(x @ w.T + bias)``, or with ``w`` where it is transposed."""
-    epilogue, given = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias)), []
-    if bias is not None:
-        if len(bias.shape) != 1 or bias.shape[0] != out.shape[1]:
-            raise Error(f"the bias is {' x '.join(map(str, bias.shape))}, and there are {out.shape[1]} outputs")
-        given.append(("bias", _arrays.rows(bias, out.shape[1])))
-    product_into(pattern, values, x, out, transpose, None if epilogue is None else (epilogue, given))
-
-
-def product_into(
-    pattern: Pattern,
-    values: Any,
-    x: Any,
-    out: Any,
-    transpose: bool,
-    epilogue: tuple[str, list] | None,
-    sums: Any = None,
-) -> None:
-    """On the CPU: ``out = epilogue(x @ w.T)`` and what its rows collect; what the epilogue reads is that of C = out.T."""
-    held, blocks = _arrays.stored(values, pattern)
-    last = None if sums is None else _arrays.rows(sums, len(sums))
-    _native.multiply(pattern._native, transpose, blocks, _arrays.matrix(x.T), _arrays.matrix(out.T), epilogue, last)
-    del held
-
-
-def epilogue_of(activation: str, bias: str | None) -> str | None:
-    """The epilogue of a layer, where it has one. There is no f64 in a kernel: the CPU reads what it is given."""
-    if bias is None:
-        return None if activation == "none" else f"|| {activation}(acc)"
-    kind = "f32" if bias == "f64" else bias
-    total = "acc + bias"
-    return f"|bias: Rows<{kind}>| {total if activation == 'none' else f'{activation}({total})'}"
-
-
-#: What a gradient is multiplied by: of `u`, what the activation was given, or its result where OF_RESULT has it.
-DERIVATIVES = {
-    "relu": "let d = select(u > 0.0, acc, 0.0);",
-    "tanh": "let d = acc * (1.0 - u * u);",
-    "sigmoid": "let d = acc * u * (1.0 - u);",
-    "silu": "let s = sigmoid(u); let d = acc * s * (1.0 + u * (1.0 - s));",
-    "gelu": (
-        "let q = u * u; let t = tanh(0.7978845608 * u * (1.0 + 0.044715 * q)); "
-        "let d = acc * 0.5 * (1.0 + t + u * (1.0 - t * t) * 0.7978845608 * (1.0 + 0.134145 * q));"
-    ),
-    # The distribution function is what the activation divides by its argument; near zero it is a straight line.
-    "gelu_erf": (
-        "let p = select(abs(u) < 0.001, 0.5 + 0.3989422804 * u, gelu_erf(u) / u); "
-        "let d = acc * (p + 0.3989422804 * u * exp(-0.5 * u * u));"
-    ),
-}
-#: Activations whose derivative is a function of their result.
-OF_RESULT = ("none", "relu", "tanh", "sigmoid")
-
-
-def derivative_of(activation: str, kind: str) -> str:
-    """The epilogue of a gradient that goes back through an activation; the second result is that of the bias."""
-    if activation == "none":
-        return "|| { let d = acc; (d, row_sum(d)) }"
-    kind = "f32" if kind == "f64" else kind
-    return f"|u: Dense<{kind}>| {{ {DERIVATIVES[activation]} (d, row_sum(d)) }}"
-
-
-def gradient_into(
-    pattern: Pattern, values: Any, dy: Any, kept: Any, out: Any, sums: Any, transpose: bool, activation: str
-) -> None:
-    """On the CPU: ``out = (dy @ w) * activation'``, and the sums of its columns."""
-    given = [] if activation == "none" else [("u", _arrays.matrix(kept.T))]
-    epilogue = derivative_of(activation, _arrays.kind_of(kept)), given
-    product_into(pattern, values, dy, out, transpose, epilogue, sums)
-
-
-def sampled_values(a: Any, b: Any, pattern: Pattern) -> Any:
-    """On the CPU: the values of the stored blocks of ``a @ b``."""
-    if a.dtype != b.dtype:
-        raise Error(f"the operands are of {a.dtype} and {b.dtype}\n  help: convert one of them")
-    shape, kind = (pattern.nnzb, *pattern.block), result_kind(_arrays.kind_of(a))
-    _arrays.ask_for("the result", shape, a, kind)
-    out = _arrays.empty_like(a, shape, kind)
-    _native.multiply_sampled(pattern._native, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out))
-    return out

@@ -13,9 +13,13 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import _arrays, _gpu, _launch, _products
+from . import _arrays, _gpu, _launch
+from ._arrays import result_kind
+from ._cpu import gradient_into, linear_into, sampled_values
 from ._device_patterns import hosted, spread
+from ._epilogues import OF_RESULT, check_activation
 from ._gradients import (
+    activate,
     column_sums,
     derivative,
     ffn_backward,
@@ -31,7 +35,6 @@ from ._gradients import (
 from ._native import Error
 from ._operators import PLACES, is_transformed, operator
 from ._places import NONE, Places, resolved, shape_of
-from ._products import OF_RESULT, check_activation, gradient_into, linear_into, result_kind, sampled_values
 
 
 def linear(
@@ -135,34 +138,10 @@ def direct(x: Any, weight: Any, bias: Any, pattern: str, transpose: bool, activa
     return _launch.direct(x, weight, bias, pattern, transpose, activation)
 
 
-_products._direct = direct
-
-
 def sampled(a: Tensor, b: Tensor, pattern: str) -> Tensor:
     """The stored blocks of ``a @ b``."""
     a, b = _cast(a.device.type, a, b)
     return (sampled_transformed if is_transformed() else torch.ops.bsr_gemm.sampled)(a, b, pattern, None, None)
-
-
-def activate(z: Tensor, activation: str) -> Tensor:
-    """The activation as a step of its own."""
-    functional = torch.nn.functional
-    match activation:
-        case "none":
-            return z
-        case "relu":
-            return torch.relu(z)
-        case "gelu":
-            return functional.gelu(z, approximate="tanh")
-        case "gelu_erf":
-            return functional.gelu(z)
-        case "silu":
-            return functional.silu(z)
-        case "tanh":
-            return torch.tanh(z)
-        case "sigmoid":
-            return torch.sigmoid(z)
-    return check_activation(activation)  # type: ignore[return-value]
 
 
 def _lies_transposed(x: Tensor) -> bool:

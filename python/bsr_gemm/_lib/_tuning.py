@@ -7,54 +7,24 @@ import math
 import os
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from . import _arrays, _command, _native
-from ._convert import as_matrix
-from ._matrix import BsrMatrix
+from . import _arrays, _command, _native, _tuned
+from ._matrix import BsrMatrix, as_matrix
 from ._native import Error
 from ._patterns import Pattern
 
 #: The most rows of an operand, as for the command.
 LONGEST_SIDE = 2**27
-#: What may be done for a product that nothing is known of.
-FirstUse = Literal["predict", "measure"]
 #: What runs a sweep: this machine, or a cluster of Ray.
 Engine = Literal["local", "ray"]
 #: The products of a training step: of a layer, of the gradient of its input, of that of its weight.
 Product = Literal["forward", "input", "weight"]
-FIRST_USES, ENGINES, PRODUCTS = get_args(FirstUse), get_args(Engine), get_args(Product)
-
-
-@dataclass
-class _Settings:
-    """What was said by :func:`set_tuning`, and what was measured."""
-
-    first_use: str = "predict"
-    path: Path | None = None
-    lines: list[str] = field(default_factory=list)
-
-    def text(self) -> str:
-        return "".join(self.lines)
-
-
-_settings = _Settings()
-_is_read = False
-
-
-def settings() -> _Settings:
-    """What was said, by the environment too."""
-    global _is_read
-    if not _is_read:
-        _is_read = True
-        first_use, table = os.environ.get("BSR_TUNING"), os.environ.get("BSR_TUNED")
-        if first_use or table:
-            set_tuning(first_use or None, table=table or None)  # type: ignore[arg-type]
-    return _settings
+ENGINES, PRODUCTS = get_args(Engine), get_args(Product)
 
 
 @dataclass(frozen=True)
@@ -78,70 +48,15 @@ class Choice:
         return f"product   {self.product}\n{self.why}"
 
 
-def set_tuning(first_use: FirstUse | None = None, *, table: Any = None) -> None:
-    """Says how kernels are chosen from now on.
-
-    ``first_use`` is what happens for a product that nothing is known of: ``"predict"`` takes what the cost model ranks first,
-    ``"measure"`` times the likeliest few when it is first computed on a GPU, which takes some seconds, and remembers the
-    fastest. ``table`` is a file of results: those in it are used, and what is measured is added to it. A database of
-    :func:`sweep` (``.db``) is read only. The environment says the same with ``BSR_TUNING`` and ``BSR_TUNED``.
-    """
-    said = settings()
-    if first_use is not None and first_use not in FIRST_USES:
-        raise Error(f"first_use = {first_use!r}\n  help: it is one of {', '.join(FIRST_USES)}")
-    if table is not None:
-        path = Path(table)
-        if path.suffix == ".db":
-            _add(_command.output("export", str(path), "--tuned", "-").splitlines(keepends=True))
-        else:
-            _add(path.read_text().splitlines(keepends=True) if path.exists() else [])
-            said.path = path
-    said.first_use = first_use or said.first_use
-    _choose_anew()
-
-
-def _add(lines: list[str]) -> None:
-    lines = [line if line.endswith("\n") else line + "\n" for line in lines if line.strip()]
-    text = "".join(lines)
-    _native.check_table(text)
-    settings().lines += lines
-    gpu = _module_gpu()
-    for device in gpu._gpus.values() if gpu is not None and lines else ():
-        device.add_tuned(text)
-
-
-def _module_gpu() -> Any:
-    """What launches on GPUs, where PyTorch was imported."""
-    return sys.modules.get(f"{__package__}._gpu")
-
-
-def _choose_anew() -> None:
-    gpu = _module_gpu()
-    if gpu is not None:
-        gpu.choose_anew()
-
-
-def remember(line: str) -> None:
-    """Keeps what was measured, in the file too where there is one."""
-    said = settings()
-    said.lines.append(line)
-    if said.path is not None:
-        # Appended in one write, so that several processes may share the file.
-        with said.path.open("a") as file:
-            file.write(line)
-
-
 def facts_of(w: BsrMatrix, product: str) -> str:
     """What a product of a training step is, in the words of a spec."""
-    from ._products import result_kind
-
     if product not in PRODUCTS:
         raise Error(f"the product {product!r}\n  help: it is one of {', '.join(PRODUCTS)}")
     kind = _arrays.kind_of(w.values)
     if kind in ("f64", "f32", "i32"):
         raise Error(f"no kernel for tensor cores multiplies {kind}\n  help: `w.to(torch.bfloat16)`")
     bm, bk = w.block
-    facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {result_kind(kind)}, "
+    facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {_arrays.result_kind(kind)}, "
     if product == "weight":
         return facts + "op = sdd, a_layout = col, b_layout = row"
     return facts + f"transpose = {'on' if product == 'input' else 'off'}, b_layout = col, c_layout = col"
@@ -166,7 +81,7 @@ def explain(w: Any, x: Any, *, product: Product = "forward", transpose: bool = F
     """
     matrix = as_matrix(w, "the weight")
     facts = facts_of(matrix, "input" if transpose else product)
-    return _native.explain(matrix.pattern._native, facts, _tokens(x), _card(gpu), settings().text())
+    return _native.explain(matrix.pattern._native, facts, _tokens(x), _card(gpu), _tuned.settings().text())
 
 
 def _card(name: str | None) -> tuple[str, tuple[int, int]]:
@@ -194,7 +109,7 @@ def tune(w: Any, x: Any, *, backward: bool = False, device: Any = None) -> list[
     for product, fact in zip(products, facts):
         words, line = _gpu.gpu_of(index).tune(matrix.pattern._native, fact, tokens)
         if line is not None:
-            remember(line)
+            _tuned.remember(line)
         choices.append(Choice.of(product, words))
     _gpu.choose_anew()
     return choices
@@ -297,8 +212,8 @@ def sweep(
     swept = Sweep(Path(database), mine, summary)
     if swept.is_measured:
         tuned = _command.output("export", str(database), "--tuned", "-").splitlines()
-        _add([line for line in tuned if line.startswith("{")])
-        _choose_anew()
+        _tuned.add([line for line in tuned if line.startswith("{")])
+        _tuned.choose_anew()
     return swept
 
 

@@ -1,0 +1,301 @@
+"""A call of attention brought to one form: tensors, the key of a mask, the closure of a score."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from . import _arrays, _combined
+from ._conditions import CAUSAL, Condition, closure_of, condition_of, of_score, parameters_of
+from ._masks import AttentionMask, every, find
+from ._native import Error
+from ._score import Score, score_of
+
+#: Orders of dimensions, by which each of problems, heads, rows and columns is.
+Layout = Literal["bhsd", "bshd"]
+LAYOUTS: tuple[str, ...] = get_args(Layout)
+
+
+def described(tensor: Any) -> tuple[int, str, list[int], list[int]]:
+    """A tensor of four dimensions, or a vector of a score, as the native half takes it."""
+    return tensor.data_ptr(), _arrays.kind_of(tensor), list(tensor.shape), list(tensor.stride())
+
+
+class Call:
+    """A call of attention: tensors of problems x heads x rows x columns, the key of a mask, the closure of a score where any
+    block needs it."""
+
+    __slots__ = ("closure", "k", "key", "layout", "numbers", "on_device", "q", "scale", "v", "vectors")
+
+    closure: str | None
+    key: str
+    layout: str
+    numbers: tuple[float, ...]
+    on_device: bool
+    scale: float
+    q: Any
+    k: Any
+    v: Any
+    vectors: list[Any]
+
+    @classmethod
+    def of(
+        cls,
+        q: Any,
+        k: Any,
+        v: Any,
+        pattern: Any,
+        how: tuple[bool, str | None, str | None],
+        numbers: Mapping[str, Any] | Sequence[float],
+        scale: float | None,
+        layout: str,
+        block: tuple[int, int],
+    ) -> Call:
+        call = object.__new__(cls)
+        if layout not in LAYOUTS:
+            raise Error(f"layout = {layout!r}\n  help: use one of {', '.join(LAYOUTS)}")
+        call.layout = layout
+        for name, tensor in (("q", q), ("k", k), ("v", v)):
+            if not _arrays.is_tensor(tensor) or tensor.dim() != 4:
+                found = f"{tensor.dim()} dimensions" if _arrays.is_tensor(tensor) else f"a {type(tensor).__name__}"
+                raise Error(f"{name} is {found}\n  help: a tensor of PyTorch with four dimensions, {layout}")
+        call.q, call.k, call.v = (q, k, v) if layout == "bhsd" else (x.transpose(1, 2) for x in (q, k, v))
+        causal, mask, score = how
+        for name, text, such in (("mask", mask, CAUSAL), ("score", score, "s * scale - 0.1 * (i - j)")):
+            if text is not None and not isinstance(text, str):
+                raise Error(
+                    f'{name} is a {type(text).__name__}, and it is read as text\n  help: {name}="{such}", for instance'
+                )
+        if pattern is None:
+            key, call.on_device = every(block, None, False), False
+        else:
+            if hasattr(pattern, "kv_num_blocks") and hasattr(pattern, "BLOCK_SIZE"):
+                pattern = _of_block_mask(pattern)
+            key, call.on_device = _key_of(pattern), pattern.on_device
+        vectors: dict[str, Any] = {}
+        by_name = isinstance(numbers, Mapping)
+        if by_name:
+            vectors = {name: value for name, value in numbers.items() if _arrays.is_tensor(value) and value.dim() > 0}
+            given = {name: value for name, value in numbers.items() if name not in vectors}
+        else:
+            given = dict(enumerate(numbers))
+        for name, number in given.items():
+            if _arrays.is_tensor(number) and _arrays.in_graph():
+                raise Error(
+                    f"the number {name!r} of a score is a tensor, which torch.compile does not read\n"
+                    "  help: a number of Python, or a vector: `|slope: Heads<f32>| ..`"
+                )
+        names = tuple(given) if by_name else len(given)
+        call.closure, call.key, order, parameters = resolved(key, bool(causal), mask, score, names, tuple(vectors))
+        call.numbers = tuple(float(given[name]) for name in order)
+        call.vectors = [_vector(parameter, vectors[parameter[0]], call) for parameter in parameters]
+        call.scale = 1.0 / math.sqrt(max(1, call.q.shape[-1])) if scale is None else float(scale)
+        return call
+
+    def as_given(self, out: Any) -> Any:
+        """A result in the order of the caller's dimensions."""
+        return out if self.layout == "bhsd" else out.transpose(1, 2)
+
+
+#: Numbers as a spec has them: PyTorch's compiler, for which an argument may be any number, takes them by their place.
+_NUMBERS = tuple(str(number) for number in range(17))
+
+
+def split_of(split: str | int | None) -> str | None:
+    """Into how many parts the keys of a tile are divided, as a spec says it."""
+    if split is None or split == "auto":
+        return split
+    if type(split) is int and 2 <= split <= 16:
+        return _NUMBERS[split]
+    raise Error(f"split = {split!r}\n  help: 'auto', a number from 2 to 16, or None")
+
+
+def spec_of(
+    block: tuple[int, int], columns: tuple[int, int], kind: str, closure: str | None, split: str | None = None
+) -> str:
+    """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V."""
+    if kind not in ("f16", "bf16"):
+        raise Error(
+            f"a kernel of attention computes f16 and bf16, not {kind}\n"
+            "  help: convert q, k and v, or run under `torch.autocast('cuda', torch.bfloat16)`"
+        )
+    score = "" if closure is None else f', score = "{closure}"'
+    depth = "" if columns[0] == columns[1] else f", d = {columns[0]}"
+    parts = "" if split is None else f", split = {split}"
+    return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{parts}{score}"
+
+
+def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
+    """A vector of a score as problems x heads x elements, of the type that the score reads."""
+    name, kind, element = parameter
+    (problems, heads, queries, _), keys = call.q.shape, call.k.shape[2]
+    if vector.requires_grad:
+        raise Error(f"`{name}` wants a gradient, and a score's vectors have none\n  help: `{name}.detach()`")
+    shape = tuple(vector.shape)
+    if kind == "Heads":
+        elements, seen = 1, (*(1,) * (2 - len(shape)), *shape, 1)
+    else:
+        elements = queries if kind == "Rows" else keys
+        seen = (shape[0], 1, shape[1]) if len(shape) == 2 else (*(1,) * (3 - len(shape)), *shape)
+    fits = len(seen) == 3 and seen[0] in (1, problems) and seen[1] in (1, heads) and seen[2] == elements
+    if not fits or vector.device != call.q.device:
+        words = (
+            "heads, or problems x heads" if kind == "Heads" else "elements, problems x them, or problems x heads x them"
+        )
+        raise Error(
+            f"`{name}` is {' x '.join(map(str, shape))} on {vector.device}, a {kind} of {problems} problems, {heads} heads, "
+            f"{queries} queries and {keys} keys on {call.q.device}\n  help: {words}; 1 stands for all"
+        )
+    dtype = _arrays.torch_dtype(element)
+    if not vector.dtype.is_floating_point:
+        from ._exact import exact
+
+        vector = vector.to(dtype) if str(vector.dtype) == "torch.bool" else exact(vector, dtype)
+    return vector.reshape(seen).to(dtype).contiguous()
+
+
+# PyTorch's compiler takes the results of this as constants.
+
+
+def resolved(
+    key: str, causal: bool, mask: str | None, score: str | None, numbers: Any, vectors: tuple[str, ...]
+) -> tuple[str | None, str, tuple, tuple]:
+    """The closure of the score where any block needs it, the key of the mask with what is partial under it, which of the given
+    numbers it takes in which order, and its parameters that are vectors.
+
+    ``numbers`` are the names of those that are given, or how many are given in the order of the parameters; ``vectors`` are
+    the names of those that are given.
+    """
+    how = (causal, mask, score, numbers, vectors)
+    if key.startswith("every:"):
+        return _of_every(key, *how)
+    found: Any = find(key, (0, 0))
+    if not found.on_device:
+        return _resolved(key, *how)[0]
+    # What is kept of a mask that is tensors is kept as long as it.
+    known = found.calls.get(how)
+    if known is None:
+        if len(found.calls) >= 256:
+            found.calls.clear()
+        known = found.calls[how] = _of_mask(found, *how)[0]
+    return known
+
+
+@functools.lru_cache(maxsize=4096)
+def _resolved(key: str, *how: Any) -> tuple[tuple, AttentionMask]:
+    return _of_mask(find(key, (0, 0)), *how)
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_every(key: str, causal: bool, mask: str | None, score: str | None, *given: Any) -> tuple:
+    further, body = _asked(causal, mask, score)
+    condition = _all_of(further)
+    closure = closure_of(condition, body)
+    _, bm, bk, *_ = key.split(":")
+    key = every((int(bm), int(bk)), None if condition is None else condition.text, body is not None)
+    return closure, key, *_parameters(closure, closure, *given)
+
+
+def _of_mask(found: Any, causal: bool, mask: str | None, score: str | None, *given: Any) -> tuple[tuple, Any]:
+    further, body = _asked(causal, mask, score)
+    own = condition_of(found.mask) if found.mask is not None and found.has_partial else None
+    if found.has_partial and own is None and not further and not (body is not None and body.leaves_out):
+        some = "some" if found.on_device else f"{found.partial_blocks} of {found.stored}"
+        raise Error(
+            f"{some} blocks are partial, and no mask tells their pairs apart\n"
+            f'  help: give the condition as text, `mask="{CAUSAL}"` for instance'
+        )
+    condition = _all_of([own, *further])
+    every_closure = closure_of(condition, body)
+    if found.on_device:
+        # Which blocks are whole is known on the device.
+        found = found.scored() if further or body is not None else found
+    else:
+        for more in further:
+            found = _combined.narrowed(found, more)
+        condition = condition_of(found.mask) if found.mask is not None and found.has_partial else None
+        if body is not None and condition is not None:
+            _combined.holds_in(condition, found, found.blocks() == 1)
+        found = found.scored() if body is not None else found
+    closure = closure_of(condition, body) if found.has_partial else None
+    return (closure, found.key, *_parameters(every_closure, closure, *given)), found
+
+
+def _asked(causal: bool, mask: str | None, score: str | None) -> tuple[list[Condition], Score | None]:
+    """The conditions that a call has, and its score where that is more than one of them."""
+    further = [condition_of(text) for text in ((CAUSAL if causal else None), mask) if text is not None]
+    body = None if score is None else score_of(score)
+    if body is not None and body.is_mask:
+        condition = of_score(body)
+        further += [] if condition is None else [condition]
+        body = None
+    return further, body
+
+
+def _all_of(conditions: Sequence[Condition | None]) -> Condition | None:
+    known = [condition for condition in conditions if condition is not None]
+    return functools.reduce(lambda a, b: a.joined("and", b), known) if known else None
+
+
+def _parameters(every_closure: str | None, closure: str | None, numbers: Any, vectors: tuple[str, ...]) -> tuple:
+    """Which of the given numbers a closure takes, and its vectors; all of a call's parameters are given."""
+    if every_closure is None:
+        if numbers or vectors:
+            raise Error("numbers are given, and there is no mask and no score that takes them")
+        return (), ()
+    read = score_of(every_closure)
+    wanted = [name for name, *_ in read.vectors]
+    if sorted(wanted) != sorted(vectors):
+        raise Error(
+            f"the score takes the vectors {', '.join(wanted) or '(none)'}, and {', '.join(vectors) or 'none'} are given\n"
+            "  help: `numbers={'name': tensor}`"
+        )
+    by_place = isinstance(numbers, int)
+    if read.tree is None:
+        if not by_place and numbers:
+            raise Error(
+                f"the score `{read.closure}` was not read: {read.why}\n"
+                "  help: give the numbers in the order of its parameters"
+            )
+        return tuple(range(numbers if by_place else 0)), ()
+    if by_place:
+        if numbers != len(read.numbers):
+            raise Error(f"the score takes {len(read.numbers)} numbers, and {numbers} are given")
+    elif set(numbers) != set(read.numbers):
+        raise Error(
+            f"the score takes {', '.join(read.numbers) or 'no numbers'}, and {', '.join(numbers) or 'none'} are given"
+        )
+    taken = parameters_of(closure) if closure is not None else ()
+    names = [name for name, kind, _ in taken if kind == "f32"]
+    order = tuple(read.numbers.index(name) for name in names) if by_place else tuple(names)
+    return order, tuple(parameter for parameter in taken if parameter[1] != "f32")
+
+
+def _key_of(pattern: Any) -> str:
+    if isinstance(pattern, AttentionMask):
+        return pattern.key
+    from ._device_masks import DeviceMask
+
+    if isinstance(pattern, DeviceMask):
+        return pattern.key
+    raise Error(
+        f"the pattern is a {type(pattern).__name__}, not an AttentionMask or DeviceMask\n  help: "
+        "`bsr_gemm.AttentionMask.from_blocks`, `.from_pairs`, `.from_block_mask`, `.where`, `.causal` and others make one"
+    )
+
+
+def _of_block_mask(block_mask: Any) -> AttentionMask:
+    """The mask of FlexAttention's, which keeps it: its lists are copied to the host once, and again where they have changed."""
+    if _arrays.in_graph():
+        raise Error(
+            "torch.compile does not read the lists of a BlockMask\n  help: `bsr_gemm.AttentionMask.from_block_mask(block_mask, "
+            "mask=..)` outside of the compiled function, and its result in place of the BlockMask"
+        )
+    lists = [getattr(block_mask, f"{full}kv_{what}") for full in ("", "full_") for what in ("num_blocks", "indices")]
+    state = [None if tensor is None else (tensor.data_ptr(), tensor._version) for tensor in lists]
+    known = getattr(block_mask, "_bsr_gemm_mask", None)
+    if known is None or known[0] != state:
+        known = block_mask._bsr_gemm_mask = (state, AttentionMask.from_block_mask(block_mask))
+    return known[1]

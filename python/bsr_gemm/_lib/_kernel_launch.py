@@ -1,0 +1,51 @@
+"""Launches of a program's own kernels on NVIDIA GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _arrays, _gpu
+from ._launch import enqueue
+from ._matrix import BsrMatrix
+from ._native import Error
+from ._operands import Result, laid, operand_of, values_of
+
+
+def launch_kernel(kernel: Any, call: Any) -> Any:
+    """A call of a kernel of the program's own."""
+    index, native = call.a.device.index, kernel._native
+    with _gpu.OnDevice(index):
+        loaded = _gpu.kept(_gpu._loaded, (index, kernel.spec), lambda: _gpu.gpu_of(index).load(native))
+        out, second = call.empty()
+        further, result = _inputs(call), None
+        if native.op == "sdd":
+            stored, (held, left) = out, operand_of(laid(call.a, native.layouts[0]))
+            held_b, right = operand_of(laid(call.b, native.layouts[1]))
+        else:
+            stored, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
+            held, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
+            stored, result = values_of(stored), Result(out)
+            held_b, right = None, result.argument
+        enqueue(loaded, call.pattern, stored, (left, right), further, second)
+        if result is not None:
+            result.finish()
+        del held, held_b
+    return call.results(out, second)
+
+
+def _inputs(call: Any) -> list[tuple[str, Any]]:
+    """What the epilogue's parameters are given, which must be on the GPU."""
+    call.inputs()  # Refuses what does not fit.
+    further = []
+    for name, kind in call.kernel._inputs:
+        value = call.given[name]
+        if kind == "f32":
+            further.append((name, float(value)))
+            continue
+        value = value.values if isinstance(value, BsrMatrix) else value
+        if not _arrays.is_tensor(value) or value.device != call.a.device:
+            where = f"on {value.device}" if _arrays.is_tensor(value) else f"a {type(value).__name__}"
+            raise Error(f"`{name}` is {where}, and the operands are on {call.a.device}\n  help: move it there")
+        is_matrix = kind.startswith("Dense")
+        further.append((name, laid(value, call.kernel._native.layouts[2]) if is_matrix else value))
+    return further
