@@ -5,18 +5,14 @@ use arrayvec::ArrayVec;
 use bsr_codegen::epilogue::MOST_INPUTS;
 use bsr_codegen::{Argument, LaunchShape, Operand};
 
-use crate::gpu::MOST_PARAMETERS;
-use crate::kernel::KernelError;
-use crate::machine::Machine;
+use crate::error::KernelError;
+use crate::machine::{Bound, Lists, Machine};
 
 #[cfg(all(test, feature = "simulator"))]
 mod tests;
 
 /// Most operands of a launch: those of an epilogue, and A, B, C, V, the scales of two, the order, the second result.
 const MOST_OPERANDS: usize = MOST_INPUTS + 8;
-
-/// The values of a kernel's parameters on a machine, in order.
-pub(crate) type Bound<M> = ArrayVec<<M as Machine>::Value, MOST_PARAMETERS>;
 
 /// What the operands of one launch are, at addresses `A`. An operand that the operation does not have has no slot.
 #[derive(Clone, Debug)]
@@ -35,6 +31,11 @@ impl<A: Copy> Slots<A> {
             strides: ArrayVec::new_const(),
             scale: None,
         }
+    }
+
+    /// Those of two factors and their product.
+    pub(crate) fn factors(a: A, b: A, c: A) -> Self {
+        Self::new([(Operand::A, a), (Operand::B, b), (Operand::C, c)])
     }
 
     /// The address of an operand; null for one that the kernel can do without.
@@ -63,42 +64,6 @@ impl<A: Copy> Slots<A> {
     /// [`KernelError::Argument`] for one that has none, or null.
     pub(crate) fn mapped(&self, operand: Operand, parameter: &'static str) -> Result<A, KernelError> {
         of(&self.operands, operand).flatten().ok_or(KernelError::Argument { parameter })
-    }
-}
-
-/// Where the lists of a launch are. A list that the operation does not have has no address.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lists<A> {
-    /// The work plan's heads.
-    pub(crate) heads: Option<A>,
-    /// The work tiles.
-    pub(crate) tiles: Option<A>,
-    /// The block columns; the steps of an attention.
-    pub(crate) columns: Option<A>,
-    /// The numbers of the blocks in storage.
-    pub(crate) blocks: Option<A>,
-    /// The stage metadata, or the unions of block rows that share tiles.
-    pub(crate) stage_metadata: Option<A>,
-    /// The tensor maps of a batch.
-    pub(crate) maps: Option<A>,
-    /// Where CTAs pass on partial sums: any address where none do.
-    pub(crate) workspace: Option<A>,
-    /// The rings of a probed kernel.
-    pub(crate) probes: Option<A>,
-}
-
-impl<A> Default for Lists<A> {
-    fn default() -> Self {
-        Self {
-            heads: None,
-            tiles: None,
-            columns: None,
-            blocks: None,
-            stage_metadata: None,
-            maps: None,
-            workspace: None,
-            probes: None,
-        }
     }
 }
 

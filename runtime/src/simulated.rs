@@ -22,57 +22,31 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod batch;
-mod dense;
 mod lines;
 pub mod lists;
 mod memory;
-mod sddmm;
+mod run;
 
 use std::sync::Arc;
 
-use bsr_codegen::{Plan, TensorMapError};
-
-use bsr_simulator::{LaunchError, Module, parse};
+use bsr_codegen::Plan;
+use bsr_simulator::{Module, parse};
 
 pub use bsr_simulator::{
     Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement, Writer,
 };
 
+use crate::Element;
+use crate::call::arguments::AnyHostArguments;
+pub use crate::call::outcome::Values;
 use crate::epilogue::Results;
-use crate::kernel::arguments::{AnyHostArguments, UntypedHostCall};
-use crate::kernel::{KernelError, Launcher};
+use crate::error::KernelError;
+pub use crate::error::SimulatedError;
 use crate::timeline::Records;
-use crate::{BsrError, Dense, Element};
 use lists::ListKernels;
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
 pub const DEFAULT_CLUSTERS: u32 = 4;
-
-/// Why a multiplication could not be simulated. What the kernel does wrong is no error: see [`Report::findings`].
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum SimulatedError {
-    /// The operands do not fit the kernel.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
-    /// The PTX is malformed, or uses what the simulator does not model.
-    #[error(transparent)]
-    Parse(#[from] ParseError),
-    /// The PTX does not take the plan's launch: it has another entry, or other parameters or directives.
-    #[error(
-        "the PTX does not take its plan's launch: {0}\n  help: PTX that `bsr emit` wrote for the same spec takes it"
-    )]
-    Launch(#[from] LaunchError),
-    /// The driver would not take a tensor map of the launch.
-    #[error(transparent)]
-    TensorMap(#[from] TensorMapError),
-    /// The kernel wrote something else than zeros beyond the edge of a sparse result.
-    #[error("the result is no block-sparse matrix: {0}")]
-    Result(#[from] BsrError),
-}
-
-bsr_codegen::message_as_debug!(SimulatedError);
 
 /// A kernel on the simulator: PTX text, and the plan that it is launched by.
 #[derive(Clone, Debug)]
@@ -86,68 +60,6 @@ pub struct Simulated {
     /// The kernels that list the work, if the host does not.
     lists: Option<Arc<ListKernels>>,
     records: Records,
-}
-
-/// C as a kernel leaves it: a [`Dense`], or the values of the blocks of an SDDMM, block after block, row by row, what
-/// extends beyond the edge of the matrix included.
-pub trait Values<C: Element>: Sized {
-    /// One product.
-    #[doc(hidden)]
-    #[allow(private_interfaces)]
-    fn product(
-        kernel: &Simulated,
-        call: UntypedHostCall<'_>,
-        options: &Options,
-    ) -> Result<(Results<Self>, Report), SimulatedError>;
-
-    /// A list of products in one launch.
-    #[doc(hidden)]
-    #[allow(private_interfaces)]
-    fn products(
-        kernel: &Simulated,
-        calls: &[UntypedHostCall<'_>],
-        options: &Options,
-    ) -> Result<(Vec<Self>, Report), SimulatedError>;
-}
-
-#[allow(private_interfaces)]
-impl<C: Element> Values<C> for Dense<C> {
-    fn product(
-        kernel: &Simulated,
-        call: UntypedHostCall<'_>,
-        options: &Options,
-    ) -> Result<(Results<Self>, Report), SimulatedError> {
-        let (sparse, dense) = dense::factors(kernel.plan.spec().op, &call)?;
-        kernel.dense_result(&sparse, &dense, &call.inputs, options)
-    }
-
-    fn products(
-        kernel: &Simulated,
-        calls: &[UntypedHostCall<'_>],
-        options: &Options,
-    ) -> Result<(Vec<Self>, Report), SimulatedError> {
-        kernel.dense_results(calls, options)
-    }
-}
-
-#[allow(private_interfaces)]
-impl<C: Element> Values<C> for Vec<C> {
-    fn product(
-        kernel: &Simulated,
-        call: UntypedHostCall<'_>,
-        options: &Options,
-    ) -> Result<(Results<Self>, Report), SimulatedError> {
-        let (a, b, pattern) = sddmm::factors(kernel.plan.spec().op, &call)?;
-        kernel.sparse_result(&a, &b, pattern, &call.inputs, options)
-    }
-
-    fn products(
-        kernel: &Simulated,
-        calls: &[UntypedHostCall<'_>],
-        options: &Options,
-    ) -> Result<(Vec<Self>, Report), SimulatedError> {
-        kernel.sparse_results(calls, options)
-    }
 }
 
 impl Simulated {
@@ -180,7 +92,7 @@ impl Simulated {
     /// # Errors
     /// [`KernelError::DevicePattern`] of a kernel that reads no such lists.
     pub fn with_device_pattern(self, lists: Arc<ListKernels>) -> Result<Self, KernelError> {
-        Launcher::takes_device_pattern(&self.plan)?;
+        crate::lists::takes_device_pattern(&self.plan)?;
         Ok(Self { lists: Some(lists), ..self })
     }
 
@@ -220,7 +132,8 @@ impl Simulated {
         inputs: I,
         options: &Options,
     ) -> Result<(Results<I::Values<C>>, Report), SimulatedError> {
-        I::Values::<C>::product(self, inputs.untyped(self.plan.spec().op), options)
+        let (Results { c, rows }, report) = self.product(&inputs.untyped(self.plan.spec().op), options)?;
+        Ok((Results { c: I::Values::of(c)?, rows }, report))
     }
 
     /// Multiplies a list of products in one launch, as [`Batch`](crate::kernel::Batch) does on a GPU; each of them as in
@@ -238,6 +151,7 @@ impl Simulated {
             return Err(KernelError::Batch { batch: false }.into());
         }
         let calls: Vec<_> = problems.into_iter().map(|inputs| inputs.untyped(self.plan.spec().op)).collect();
-        I::Values::<C>::products(self, &calls, options)
+        let (results, report) = self.products(&calls, options)?;
+        Ok((results.into_iter().map(I::Values::of).collect::<Result<_, _>>()?, report))
     }
 }

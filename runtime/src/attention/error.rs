@@ -2,10 +2,10 @@
 
 use bsr_codegen::Dtype;
 
-use crate::gpu::GpuError;
-use crate::kernel::KernelError;
+use crate::error::KernelError;
 #[cfg(feature = "simulator")]
-use crate::simulated::SimulatedError;
+use crate::error::SimulatedError;
+use crate::gpu::GpuError;
 
 /// Why an attention cannot be computed. Nothing was launched and nothing written.
 #[derive(thiserror::Error)]

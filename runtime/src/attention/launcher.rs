@@ -8,12 +8,10 @@ use super::listed;
 use super::vector::{self, ScoreVector, packed_strides};
 use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
-use crate::bind::Lists;
-use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, LaunchDims, Module, Plain, StreamRef, TensorMapCache};
-use crate::kernel::{KernelError, Listed, Workspaces};
-use crate::machine::Gpu;
+use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, Plain, StreamRef};
+use crate::launcher::{Listed, OnGpu, Workspaces};
+use crate::machine::Lists;
 use crate::operation::{Attention, launch_bound};
-use crate::timeline::Rings;
 
 /// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
@@ -165,13 +163,7 @@ impl DevicePattern {
 /// A kernel of attention on a device.
 #[derive(Debug)]
 pub struct Launcher {
-    plan: Plan,
-    function: Function,
-    device: Device,
-    ctas: u32,
-    maps: TensorMapCache,
-    /// Of a probed kernel.
-    rings: Option<Rings>,
+    kernel: OnGpu,
 }
 
 impl Launcher {
@@ -189,7 +181,8 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::load`].
     pub fn load_text(device: &Device, plan: &Plan, text: &str, entry: &str) -> Result<Self, AttentionError> {
-        Self::of(device, plan, || Ok(Module::load(device, text)?.function(entry)?))
+        check_operation(plan)?;
+        Ok(Self { kernel: OnGpu::text(device, plan, text, entry)? })
     }
 
     /// Loads machine code that ptxas made of the text of `plan`, as [`Launcher::load_cubin`](crate::Launcher::load_cubin).
@@ -197,42 +190,23 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::load`]; [`AttentionError::Gpu`] for bytes that are no whole cubin, or of another architecture.
     pub fn load_cubin(device: &Device, plan: &Plan, cubin: &[u8], entry: &str) -> Result<Self, AttentionError> {
-        Self::of(device, plan, || Ok(Module::load_cubin(device, cubin)?.function(entry)?))
-    }
-
-    fn of(
-        device: &Device,
-        plan: &Plan,
-        load: impl FnOnce() -> Result<Function, AttentionError>,
-    ) -> Result<Self, AttentionError> {
-        if plan.attention_tiles().is_none() {
-            return Err(AttentionError::Operation(plan.spec().op));
-        }
-        device.check_target(plan.arch().target)?;
-        let function = load()?;
-        let shared_bytes = plan.shared_bytes();
-        let dims = LaunchDims { grid: [1, 1], block: plan.threads(), cluster: 1, shared_bytes, is_dependent: false };
-        let ctas = function.max_active_clusters(dims)?;
-        if ctas == 0 {
-            return Err(KernelError::DoesNotFit { cluster: 1, shared_bytes }.into());
-        }
-        let (maps, rings) = (TensorMapCache::new(device), Rings::new(device, plan)?);
-        Ok(Self { plan: plan.clone(), function, device: device.clone(), ctas, maps, rings })
+        check_operation(plan)?;
+        Ok(Self { kernel: OnGpu::cubin(device, plan, cubin, entry)? })
     }
 
     /// The plan it was loaded by.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.kernel.plan
     }
 
     /// The loaded function.
     pub fn function(&self) -> &Function {
-        &self.function
+        &self.kernel.function
     }
 
     /// CTAs that run at the same time.
     pub fn ctas(&self) -> u32 {
-        self.ctas
+        self.kernel.clusters
     }
 
     /// What the last launch of a [probed](Plan::probed) kernel recorded; as [`Launcher::records`](crate::Launcher::records).
@@ -240,7 +214,7 @@ impl Launcher {
     /// # Errors
     /// [`AttentionError::Gpu`] with the error of an earlier launch, if one failed.
     pub fn records(&self) -> Result<Option<Vec<u32>>, AttentionError> {
-        Ok(self.rings.as_ref().map(Rings::words).transpose()?)
+        Ok(self.kernel.records()?)
     }
 
     /// Makes the work of a mask for tensors of one shape.
@@ -248,19 +222,22 @@ impl Launcher {
     /// # Errors
     /// A mask that does not fit the kernel or the shape.
     pub fn pattern(&self, mask: &Mask, shape: Shape) -> Result<DevicePattern, AttentionError> {
-        let tiles = self.plan.attention_tiles().ok_or(AttentionError::Operation(self.plan.spec().op))?;
-        let work = AttentionWork::new(&tiles, &shape, mask, self.ctas)?;
+        let tiles = self.plan().attention_tiles().ok_or(AttentionError::Operation(self.plan().spec().op))?;
+        let work = AttentionWork::new(&tiles, &shape, mask, self.ctas())?;
         Ok(DevicePattern {
             shape,
             ctas: work.ctas(),
             lists: Work::Host(
                 [
-                    DeviceBuffer::from_slice(&self.device, &work.heads)?,
-                    DeviceBuffer::from_slice(&self.device, &work.tiles)?,
+                    DeviceBuffer::from_slice(&self.kernel.device, &work.heads)?,
+                    DeviceBuffer::from_slice(&self.kernel.device, &work.tiles)?,
                     // A mask without blocks has no steps, and an address all the same.
-                    DeviceBuffer::from_slice(&self.device, if work.steps.is_empty() { &[0] } else { &work.steps })?,
+                    DeviceBuffer::from_slice(
+                        &self.kernel.device,
+                        if work.steps.is_empty() { &[0] } else { &work.steps },
+                    )?,
                 ],
-                Workspaces::new(&self.device, work.workspace_bytes(&tiles))?,
+                Workspaces::new(&self.kernel.device, work.workspace_bytes(&tiles))?,
             ),
         })
     }
@@ -271,11 +248,11 @@ impl Launcher {
     /// # Errors
     /// A mask that does not fit the kernel or the shape, and sizes beyond what the kernels that list count.
     pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
-        let tiles = self.plan.attention_tiles().ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let tiles = self.plan().attention_tiles().ok_or(AttentionError::Operation(self.plan().spec().op))?;
         mask.check_shape(&shape, tiles.block)?;
         let request = (mask.shape().sharing, mask.shape().capacity);
-        let table = listed::table(&tiles, &shape, request, mask.flags().0, self.ctas)?;
-        let listed = Listed::new(&self.device, table)?;
+        let table = listed::table(&tiles, &shape, request, mask.flags().0, self.ctas())?;
+        let listed = Listed::new(&self.kernel.device, table)?;
         Ok(DevicePattern { shape, ctas: listed.clusters(), lists: Work::Device(Arc::clone(mask), Box::new(listed)) })
     }
 
@@ -294,9 +271,9 @@ impl Launcher {
     ) -> Result<(), AttentionError> {
         let stream = stream.into();
         let Inputs { tensors: [q, k, v], scale, scalars, vectors } = inputs.into();
-        let shape = shape_of(&self.plan, [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
-        check_numbers(&self.plan, scale, scalars)?;
-        let strides = packed_strides(&self.plan, &shape, vectors.iter().map(ScoreVector::extent))?;
+        let shape = shape_of(self.plan(), [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
+        check_numbers(self.plan(), scale, scalars)?;
+        let strides = packed_strides(self.plan(), &shape, vectors.iter().map(ScoreVector::extent))?;
         if shape != pattern.shape {
             return Err(AttentionError::size(
                 "the pattern was made for tensors of other sizes",
@@ -326,22 +303,25 @@ impl Launcher {
             return Ok(());
         }
         let problem = shape.problem([q.strides(), k.strides(), v.strides(), output.strides()]);
-        let launch = self.plan.attention_launch(&problem, pattern.ctas);
-        let launch = launch.ok_or(AttentionError::Operation(self.plan.spec().op))?;
+        let launch = self.plan().attention_launch(&problem, pattern.ctas);
+        let launch = launch.ok_or(AttentionError::Operation(self.plan().spec().op))?;
         // Without keys nothing is read: any valid address serves.
         let [k, v] = if shape.keys == 0 { [q, q] } else { [k, v] }.map(|tensor| tensor.data.ptr());
         let (q, o, strides) = (q.data.ptr(), output.data.ptr(), &strides);
         let operands = Attention { q, k, v, o, lse, scale, scalars, strides };
-        let slots = operands.slots(&self.plan, vectors.iter().map(ScoreVector::ptr));
-        let lists = Lists { probes: self.rings.as_ref().map(Rings::ptr), ..pattern.lists(stream)? };
-        let mut machine = Gpu { device: &self.device, function: &self.function, maps: &self.maps, stream };
+        let slots = operands.slots(self.plan(), vectors.iter().map(ScoreVector::ptr));
+        let lists = Lists { probes: self.kernel.rings(), ..pattern.lists(stream)? };
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // above have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked
         // and listed on this stream ahead of the launch, so that no step is beyond the keys. O and LSE are borrowed
         // mutably, and the workspace is this stream's.
-        unsafe { launch_bound(&mut machine, &launch, &slots, &lists)? };
+        unsafe { launch_bound(&mut self.kernel.machine(stream), &launch, &slots, &lists)? };
         Ok(())
     }
+}
+
+fn check_operation(plan: &Plan) -> Result<(), AttentionError> {
+    plan.attention_tiles().map(drop).ok_or(AttentionError::Operation(plan.spec().op))
 }
 
 /// The shape of the tensors Q, K and V, whose sizes are problems, heads, rows and columns.

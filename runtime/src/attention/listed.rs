@@ -5,7 +5,7 @@ use bsr_codegen::lists::{AttentionLists, AttentionRequest, PartialFlags};
 
 use super::work::{check_sharing, heads_together};
 use super::{AttentionError, Shape, Sharing};
-use crate::kernel::KernelError;
+use crate::error::KernelError;
 use crate::lists::Table;
 
 /// The lists for at most so many CTAs, of patterns that together have at most `capacity` blocks.

@@ -9,10 +9,10 @@ use super::simulate_lists::{ListedAttention, MaskArrays};
 use super::vector::packed_strides;
 use super::{AttentionError, AttentionWork, HostVector, Mask, ScoreInputs, Tensor};
 use crate::Element;
-use crate::bind::Lists;
+use crate::error::SimulatedError;
+use crate::machine::Lists;
 use crate::machine::Sim;
 use crate::operation::{Attention, launch_bound};
-use crate::simulated::SimulatedError;
 use crate::simulated::lists::ListKernels;
 use crate::timeline::Records;
 

@@ -8,10 +8,10 @@ use bsr_simulator::{BufferId, Finding, GlobalMemory};
 
 use super::listed::table;
 use super::{AttentionError, AttentionWork, Mask, Shape, Sharing};
+use crate::error::SimulatedError;
 use crate::gpu::CheckedIndex;
 use crate::lists::Listing;
 use crate::machine;
-use crate::simulated::SimulatedError;
 use crate::simulated::lists::{ListKernels, Stream};
 
 /// Row pointers, columns and partial blocks of the patterns of a mask, one below the other, as a program has them on a GPU: they may

@@ -8,14 +8,17 @@ use bsr_codegen::{Argument, Dtype, Op, Operand, Plan, Problem, Scale, TileSchedu
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-use super::{Lists, Slots, bind};
+use super::{Slots, bind};
 use crate::attention::{self, Mask, Shape, SimulatedAttention};
-use crate::kernel::arguments::UntypedHostCall;
-use crate::kernel::matrix::sealed::OnHost;
-use crate::kernel::matrix::{HostDense, HostSparse, HostView};
-use crate::kernel::{KernelError, fit, program_of};
-use crate::simulated::{Options, Simulated, SimulatedError, Values};
-use crate::{Dense, Element, Inputs, Layout, Pattern, Permutation, Scales, Structure, e4m3, e5m2};
+use crate::call::arguments::UntypedHostCall;
+use crate::call::matrix::sealed::OnHost;
+use crate::call::matrix::{HostDense, HostSparse, HostView};
+use crate::error::KernelError;
+use crate::machine::Lists;
+use crate::operation::check;
+use crate::operation::program_of;
+use crate::simulated::{Options, Simulated, SimulatedError};
+use crate::{Element, Inputs, Layout, Pattern, Permutation, Scales, Structure, e4m3, e5m2};
 
 /// The specs of all plans whose text and launch are recorded.
 const RECORDED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../codegen/tests/fingerprints.txt"));
@@ -40,7 +43,7 @@ impl OnHost for Host<'_> {
         let Self { dtype, layout, rows, cols, blocks } = *self;
         match blocks {
             Some(structure) => HostView::Sparse(HostSparse { dtype, structure, memory: self }),
-            None => HostView::Dense(HostDense { operand: fit::Operand { dtype, layout, rows, cols }, memory: self }),
+            None => HostView::Dense(HostDense { operand: check::Operand { dtype, layout, rows, cols }, memory: self }),
         }
     }
 
@@ -108,11 +111,9 @@ fn product_of<C: Element>(plan: &Plan) -> String {
     let pattern = (spec.op == Op::Sdd).then_some(&structure);
     let call = UntypedHostCall { a: a.view(), b: b.view(), pattern, inputs };
     let (kernel, options) = (Simulated::new(plan, EMPTY, "none").unwrap(), Options::default());
-    let answer = match (spec.op, spec.batch.is_on()) {
-        (Op::Sdd, false) => Vec::<C>::product(&kernel, call, &options).map(drop),
-        (Op::Sdd, true) => Vec::<C>::products(&kernel, &[call], &options).map(drop),
-        (_, false) => Dense::<C>::product(&kernel, call, &options).map(drop),
-        (_, true) => Dense::<C>::products(&kernel, &[call], &options).map(drop),
+    let answer = match spec.batch.is_on() {
+        true => kernel.products::<C>(&[call], &options).map(drop),
+        false => kernel.product::<C>(&call, &options).map(drop),
     };
     answer.map_or_else(|error| error.to_string(), |()| "a launch of nothing".to_owned())
 }

@@ -1,5 +1,6 @@
 //! Block-sparse matrices in device memory.
 
+use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
 use bsr_codegen::Dtype;
@@ -86,6 +87,27 @@ impl<T: Element + Plain> DeviceBsr<T> {
     }
 }
 
+/// A block-sparse matrix in the memory of a machine.
+pub(crate) trait Stored: Debug {
+    /// Where something is in that memory.
+    type Address: Copy + Debug;
+
+    /// Where the blocks are.
+    fn structure(&self) -> &Structure;
+
+    /// What tells the pattern from others, where that is known.
+    fn fingerprint(&self) -> Option<Fingerprint>;
+
+    /// The element type.
+    fn dtype(&self) -> Dtype;
+
+    /// Where the values are.
+    fn values(&self) -> Self::Address;
+
+    /// Blocks that the values have room for: those that are stored, of a pattern that the host knows.
+    fn places(&self) -> usize;
+}
+
 /// A block-sparse matrix in device memory whose element type is a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UntypedBsr<'a> {
@@ -103,12 +125,31 @@ pub(crate) struct UntypedBsr<'a> {
     pub(crate) on: usize,
 }
 
-impl UntypedBsr<'_> {
-    /// Blocks that the values have room for: those that are stored, of a pattern that the host knows.
-    pub(crate) fn places(&self) -> usize {
-        self.pattern.map_or(self.structure.nnzb(), DevicePattern::capacity)
+impl Stored for UntypedBsr<'_> {
+    type Address = DevicePtr;
+
+    fn structure(&self) -> &Structure {
+        self.structure
     }
 
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        Some(self.fingerprint)
+    }
+
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn values(&self) -> DevicePtr {
+        self.values.0
+    }
+
+    fn places(&self) -> usize {
+        self.pattern.map_or(self.structure.nnzb(), DevicePattern::capacity)
+    }
+}
+
+impl UntypedBsr<'_> {
     /// The block rows of the transposed index and the numbers of its blocks, copied to the device when they are first
     /// asked for: `8 * nnzb` bytes.
     ///

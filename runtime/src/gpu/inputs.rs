@@ -10,8 +10,7 @@ use super::error::GpuError;
 use super::order::{DeviceOrder, UntypedOrder};
 use super::scales::{DeviceScales, UntypedScales};
 use super::vector::{DeviceVector, UntypedVector};
-use crate::epilogue::{Blocks, Input, Inputs, Matrix, Numbers};
-use crate::kernel::Given;
+use crate::epilogue::{Blocks, Input, InputType, Inputs, Matrix, Numbers, Supplied};
 use crate::{Dense, Dtype, Element, Scale};
 
 /// Most parameters of an epilogue.
@@ -114,25 +113,6 @@ impl<'a> DeviceInputs<'a> {
         self.order = Some(order.untyped());
         self
     }
-
-    /// What a name was given, for a dense result, or for one whose blocks are `stored`.
-    pub(crate) fn given(&self, name: &str, stored: Option<Fingerprint>) -> Option<Given> {
-        self.get(name).map(|input| match input {
-            DeviceInput::Vector(UntypedVector { dtype, len, .. }) => Given::Vector { dtype, len },
-            DeviceInput::Matrix(UntypedDense { dtype, layout, rows, cols, .. }) => {
-                Given::Matrix { dtype, layout, rows, cols }
-            }
-            DeviceInput::Blocks { dtype, fingerprint, .. } => {
-                Given::Blocks { dtype, fits: stored == Some(fingerprint) }
-            }
-            DeviceInput::Result => Given::Result,
-            DeviceInput::Scalar(_) => Given::Scalar,
-        })
-    }
-
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
-        self.named.iter().map(|(name, _)| *name)
-    }
 }
 
 impl<'a, P> DeviceInputs<'a, P> {
@@ -153,6 +133,37 @@ impl<'a, P> DeviceInputs<'a, P> {
 impl<P: Copy> DeviceInputs<'_, P> {
     pub(crate) fn get(&self, name: &str) -> Option<DeviceInput<P>> {
         self.named.iter().find(|(given, _)| *given == name).map(|(_, input)| *input)
+    }
+}
+
+/// For a result with the blocks of a pattern, or for a dense one.
+impl<P> Supplied for (&DeviceInputs<'_, P>, Option<Fingerprint>) {
+    fn input(&self, name: &str) -> Option<InputType> {
+        let (_, input) = self.0.named.iter().find(|(given, _)| *given == name)?;
+        Some(match input {
+            DeviceInput::Vector(UntypedVector { dtype, len, .. }) => InputType::Vector { dtype: *dtype, len: *len },
+            DeviceInput::Matrix(UntypedDense { dtype, layout, rows, cols, .. }) => {
+                InputType::Matrix { dtype: *dtype, layout: *layout, rows: *rows, cols: *cols }
+            }
+            DeviceInput::Blocks { dtype, fingerprint, .. } => {
+                InputType::Blocks { dtype: *dtype, fits: self.1 == Some(*fingerprint) }
+            }
+            DeviceInput::Result => InputType::Result,
+            DeviceInput::Scalar(_) => InputType::Scalar,
+        })
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.named.iter().map(|(name, _)| *name)
+    }
+
+    fn scales(&self) -> (Scale, [usize; 2]) {
+        let none = (Scale::Unscaled, [0; 2]);
+        self.0.scales.as_ref().map_or(none, |scales| (scales.kind, [scales.a.len, scales.b.len]))
+    }
+
+    fn order(&self) -> Option<usize> {
+        self.0.order.as_ref().map(|order| order.len)
     }
 }
 

@@ -55,8 +55,8 @@ mod symbol;
 pub mod tensor_map;
 mod vector;
 
-pub(crate) use bsr::UntypedBsr;
 pub use bsr::{DeviceBsr, Fingerprint};
+pub(crate) use bsr::{Stored, UntypedBsr};
 pub use bsr_codegen::{LaunchShape, Operand, TensorMap};
 pub use buffer::{DeviceBuffer, DevicePtr, Plain};
 pub(crate) use capture::Relaxed;

@@ -83,12 +83,6 @@ pub(crate) struct UntypedScales<P = DevicePtr> {
     pub(crate) b: Range<P>,
 }
 
-impl UntypedScales {
-    /// No scales.
-    pub(crate) const NONE: Self =
-        Self { kind: Scale::Unscaled, a: Range { ptr: 0, len: 0 }, b: Range { ptr: 0, len: 0 } };
-}
-
 /// So many f32 from an address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range<P = DevicePtr> {

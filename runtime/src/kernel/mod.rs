@@ -1,30 +1,19 @@
 //! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
 
-pub mod arguments;
-mod batch;
-mod error;
-pub(crate) mod fit;
-mod inputs;
-mod launcher;
-pub(crate) mod matrix;
-pub mod operation;
-mod place;
-mod sample;
-pub(crate) mod sddmm;
+mod typed_batch;
 
 use std::marker::PhantomData;
 
 use bsr_codegen::{KernelSpec, Plan};
 
-use arguments::{Arguments, HostArguments, Returns};
-pub use batch::{Batch, PreparedBatch, TypedBatch};
-pub use error::KernelError;
-pub(crate) use inputs::{Given, program_of};
-pub use launcher::Launcher;
-pub(crate) use launcher::{Listed, Workspaces};
-pub use matrix::{DeviceMatrix, HostMatrix};
-pub use operation::{Dds, Dsd, Operation, Sdd};
-pub use sample::Sample;
+pub use crate::call::arguments;
+use crate::call::arguments::{Arguments, HostArguments, Returns};
+pub use crate::call::matrix::{DeviceMatrix, HostMatrix};
+pub use crate::call::operation::{self, Dds, Dsd, Operation, Sdd};
+pub use crate::call::sample::Sample;
+pub use crate::error::KernelError;
+pub use crate::launcher::{Batch, Launcher, PreparedBatch};
+pub use typed_batch::TypedBatch;
 
 use crate::Element;
 use crate::epilogue::Results;
@@ -95,8 +84,9 @@ pub trait Kernel: Sized + 'static {
         options: &Options,
     ) -> Result<(HostResults<Self>, Report), SimulatedError> {
         let kernel = Simulated::new(Self::plan(), Self::PTX, Self::ENTRY)?;
-        let (Results { c, rows }, report) =
-            Self::Op::simulate::<Self::Out>(&kernel, inputs.call().untyped(Self::SPEC.op), options)?;
+        let call = inputs.call().untyped(Self::SPEC.op);
+        let (Results { c, rows }, report) = kernel.product::<Self::Out>(&call, options)?;
+        let c = Self::Op::of_outcome(c, call.pattern, report.is_clean())?;
         Ok((Self::Returns::host(c, rows), report))
     }
 }

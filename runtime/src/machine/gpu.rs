@@ -2,14 +2,9 @@
 
 use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
 
-use super::Machine;
-use crate::Structure;
-use crate::bind::Bound;
-use crate::gpu::{
-    self, Device, DevicePtr, Function, StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedVector, Value,
-};
-use crate::kernel::KernelError;
-use crate::operation::Stored;
+use super::{Bound, Machine};
+use crate::error::KernelError;
+use crate::gpu::{self, Device, DevicePtr, Function, StreamRef, TensorMapCache, UntypedDense, UntypedVector, Value};
 
 /// A kernel on a GPU, and the stream of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -62,21 +57,5 @@ impl Machine for Gpu<'_> {
     unsafe fn launch(&mut self, shape: &LaunchShape, values: &Bound<Self>) -> Result<(), KernelError> {
         // SAFETY: as the caller vouches.
         unsafe { gpu::launch(self.function, shape, values, self.stream) }.map_err(KernelError::from)
-    }
-}
-
-impl Stored for UntypedBsr<'_> {
-    type Address = DevicePtr;
-
-    fn structure(&self) -> &Structure {
-        self.structure
-    }
-
-    fn values(&self) -> DevicePtr {
-        self.values.0
-    }
-
-    fn places(&self) -> usize {
-        UntypedBsr::places(self)
     }
 }

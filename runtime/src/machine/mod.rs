@@ -1,19 +1,24 @@
 //! Where kernels run: a GPU, or the simulator.
 
 mod gpu;
+mod lists;
 #[cfg(feature = "simulator")]
 mod sim;
 
 use std::fmt::Debug;
 
+use arrayvec::ArrayVec;
 use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
 
-use crate::bind::Bound;
-use crate::gpu::{UntypedDense, UntypedVector};
-use crate::kernel::KernelError;
+use crate::error::KernelError;
+use crate::gpu::{MOST_PARAMETERS, UntypedDense, UntypedVector};
 pub(crate) use gpu::Gpu;
+pub(crate) use lists::Lists;
 #[cfg(feature = "simulator")]
 pub(crate) use sim::{ALIGN, Sim, upload};
+
+/// The values of a kernel's parameters on a machine, in order.
+pub(crate) type Bound<M> = ArrayVec<<M as Machine>::Value, MOST_PARAMETERS>;
 
 /// A machine with a kernel on it, for one launch.
 pub(crate) trait Machine {

@@ -5,10 +5,9 @@ use bsr_simulator::{
     BufferId, GlobalMemory, Launch, Module, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, simulate,
 };
 
-use super::Machine;
-use crate::bind::{Bound, Lists};
+use super::{Bound, Lists, Machine};
+use crate::error::SimulatedError;
 use crate::gpu::{UntypedDense, UntypedVector};
-use crate::simulated::SimulatedError;
 use crate::timeline;
 
 /// Alignment of every buffer in bytes, as `cudaMalloc` gives it.

@@ -2,8 +2,10 @@
 //! kernel is given. [`launch`] runs one of them.
 
 mod attention;
-mod product;
-mod sddmm;
+pub(crate) mod check;
+mod inputs;
+pub(crate) mod product;
+pub(crate) mod sddmm;
 
 use std::fmt::Debug;
 
@@ -11,33 +13,28 @@ use bsr_codegen::epilogue::Program;
 use bsr_codegen::{LaunchShape, Operand, Plan, Problem, TensorMap};
 
 use crate::Structure;
-use crate::bind::{Lists, Slots, bind};
+use crate::bind::{Slots, bind};
+use crate::error::KernelError;
 use crate::gpu::{DeviceInput, DeviceInputs, UntypedDense, UntypedVector};
-use crate::kernel::{KernelError, program_of};
-use crate::machine::Machine;
+use crate::machine::{Lists, Machine};
 pub(crate) use attention::Attention;
+pub(crate) use inputs::program_of;
 pub(crate) use product::Product;
 pub(crate) use sddmm::Sddmm;
 
-/// A block-sparse matrix in the memory of a machine.
-pub(crate) trait Stored {
-    /// Where something is in that memory.
-    type Address: Copy + Debug;
-
-    /// Where the blocks are.
-    fn structure(&self) -> &Structure;
-
-    /// Where their values are.
-    fn values(&self) -> Self::Address;
-
-    /// Blocks that the values have room for: those that are stored, of a pattern that the host knows.
-    fn places(&self) -> usize;
-}
-
 /// The operands of one launch.
-pub(crate) trait Operands {
+pub(crate) trait Operands: Debug {
     /// Where something is in the machine's memory.
     type Address: Copy;
+
+    /// Whether the operands fit the kernel of a plan and each other. Allocates nothing where they do.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn check(&self, plan: &Plan) -> Result<(), KernelError>;
+
+    /// Where the stored blocks are, and the extent of the product that this does not say.
+    fn pattern(&self, plan: &Plan) -> (&Structure, usize);
 
     /// Whether the result has no elements, so that nothing is launched.
     fn is_empty(&self) -> bool;
@@ -66,7 +63,7 @@ pub(crate) trait Operands {
 pub(crate) unsafe fn launch<M: Machine>(
     machine: &mut M,
     plan: &Plan,
-    operands: &impl Operands<Address = M::Address>,
+    operands: &(impl Operands<Address = M::Address> + ?Sized),
     list: impl FnOnce(&mut M) -> Result<([u32; 2], Lists<M::Address>), M::Error>,
 ) -> Result<(), M::Error> {
     let reduction = program_of(plan).and_then(Program::reduction);
@@ -133,10 +130,10 @@ pub(crate) unsafe fn launch_bound<M: Machine>(
 ///
 /// # Errors
 /// Those of `map`.
-pub(crate) fn maps<O: Operands, V, E: From<KernelError>>(
+pub(crate) fn maps<'p, A: Copy + 'p, V, E: From<KernelError>>(
     plan: &Plan,
-    problems: &[O],
-    map: impl Fn(O::Address, &TensorMap) -> Result<V, E>,
+    problems: impl ExactSizeIterator<Item = &'p (dyn Operands<Address = A> + 'p)>,
+    map: impl Fn(A, &TensorMap) -> Result<V, E>,
 ) -> Result<Vec<Option<V>>, E> {
     let each = plan.problem_maps(&Problem::default()).len();
     let mut maps = Vec::with_capacity(problems.len() * each);

@@ -1,11 +1,19 @@
 //! Products with a dense result: C = A B with one sparse factor.
 
-use bsr_codegen::{Op, Operand, Plan, Problem, TileScheduler};
+use bsr_codegen::{ClusterTile, KernelSpec, Op, Plan, Problem, TileScheduler};
 
-use super::{Operands, Stored, further};
+use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
+use super::inputs::{self, program_of};
+use super::{Operands, further};
 use crate::bind::Slots;
-use crate::gpu::{DeviceInput, DeviceInputs, UntypedDense, UntypedVector};
-use crate::kernel::{fit, program_of};
+use crate::epilogue::Supplied;
+use crate::error::KernelError;
+use crate::gpu::{DeviceInput, DeviceInputs, MOST_IN_X, MOST_IN_Y, Stored, UntypedDense, UntypedVector};
+use crate::schedule::slices;
+use crate::{Dtype, Scales, Structure};
+
+/// As [`COORDINATE_BITS`], for the rows of A's values, one below another.
+const VALUE_ROW_BITS: u32 = 31;
 
 /// The operands of a product.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +29,8 @@ pub(crate) struct Product<'a, S: Stored> {
 
 impl<S: Stored> Product<'_, S> {
     /// Its extents.
-    pub(crate) fn shapes(&self, plan: &Plan) -> fit::Shapes {
-        fit::Shapes::of(plan.spec(), self.sparse.structure(), &fit::Operand::from(&self.dense))
+    pub(crate) fn shapes(&self, plan: &Plan) -> Shapes {
+        Shapes::of(plan.spec(), self.sparse.structure(), &Operand::from(&self.dense))
     }
 
     /// Elements from one line to the next of the full operand that the epilogue reads, where it reads one.
@@ -48,6 +56,16 @@ impl<S: Stored> Operands for Product<'_, S> {
 
     fn sum(&self, plan: &Plan) -> Option<(&UntypedDense<S::Address>, bool)> {
         (plan.tile_scheduler() == TileScheduler::CtaPerBlock).then(|| (&self.c, self.sparse.places() > 0))
+    }
+
+    fn pattern(&self, plan: &Plan) -> (&Structure, usize) {
+        (self.sparse.structure(), self.shapes(plan).along)
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), KernelError> {
+        let (dense, c) = (Operand::from(&self.dense), Operand::from(&self.c));
+        let (sparse, second) = ((self.sparse.dtype(), self.sparse.structure()), self.second.map(|second| second.len));
+        check(plan, sparse, [&dense, &c], &(self.inputs, None), second).map(drop)
     }
 
     fn second(&self) -> Option<UntypedVector<S::Address>> {
@@ -76,8 +94,184 @@ impl<S: Stored> Operands for Product<'_, S> {
             _ => (self.sparse.values(), self.dense.ptr),
         };
         let (a, b) = if plan.spec().op == Op::Dds { (dense, sparse) } else { (sparse, dense) };
-        let mut slots = Slots::new([(Operand::A, a), (Operand::B, b), (Operand::C, c)]);
+        let mut slots = Slots::factors(a, b, c);
         further(&mut slots, plan, c, self.inputs, self.second);
         slots
+    }
+}
+
+/// The extents of a product, by its factors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shapes {
+    /// Rows and columns of C.
+    pub(crate) result: (usize, usize),
+    /// K.
+    pub(crate) inner: usize,
+    /// The extent of C along the dense factor: N, or M where B is sparse.
+    pub(crate) along: usize,
+    /// Whether both factors have this K.
+    multiplies: bool,
+}
+
+impl Shapes {
+    /// The product that `spec` says of these factors.
+    pub(crate) fn of(spec: &KernelSpec, sparse: &Structure, dense: &Operand) -> Self {
+        let (rows, cols) = match spec.transpose.is_on() {
+            true => (sparse.cols(), sparse.rows()),
+            false => (sparse.rows(), sparse.cols()),
+        };
+        match spec.op {
+            Op::Dds => {
+                Self { result: (dense.rows, cols), inner: rows, along: dense.rows, multiplies: dense.cols == rows }
+            }
+            _ => Self { result: (rows, dense.cols), inner: cols, along: dense.cols, multiplies: dense.rows == cols },
+        }
+    }
+}
+
+/// The names of the sparse factor and of the dense one.
+pub(crate) fn names(spec: &KernelSpec) -> (&'static str, &'static str) {
+    if spec.op == Op::Dds { ("B", "A") } else { ("A", "B") }
+}
+
+/// Makes sure that the sparse factor (its element type and structure), the dense one, C and what is supplied besides are what
+/// `plan` multiplies. `second` is the length of the second result. Allocates nothing where they are.
+///
+/// # Errors
+/// Blocks, shapes, element types, layouts, scales or operands of the epilogue that do not fit, or sizes beyond 32-bit
+/// coordinates.
+pub(crate) fn check(
+    plan: &Plan,
+    (sparse_dtype, sparse): (Dtype, &Structure),
+    [dense, c]: [&Operand; 2],
+    supplied: &impl Supplied,
+    second: Option<usize>,
+) -> Result<Shapes, KernelError> {
+    let spec = plan.spec();
+    if spec.op == Op::Sdd {
+        return Err(KernelError::Factors { expected: spec.op });
+    }
+    block(plan, sparse)?;
+    let shapes = Shapes::of(spec, sparse, dense);
+    if !shapes.multiplies || shapes.result != (c.rows, c.cols) {
+        let (stored, other) = ((sparse.rows(), sparse.cols()), (dense.rows, dense.cols));
+        let (a, b) = if spec.op == Op::Dds { (other, stored) } else { (stored, other) };
+        return Err(KernelError::Shapes {
+            a_rows: a.0,
+            a_cols: a.1,
+            b_rows: b.0,
+            b_cols: b.1,
+            c_rows: c.rows,
+            c_cols: c.cols,
+            product: product(spec),
+        });
+    }
+    let transposed = spec.op == Op::Dds;
+    let (a, b) = if transposed { (dense.dtype, sparse_dtype) } else { (sparse_dtype, dense.dtype) };
+    dtype("A", "a", a, spec.a)?;
+    dtype("B", "b", b, spec.b)?;
+    dtype("C", "out", c.dtype, spec.out)?;
+    let (operand, key, wanted) =
+        if transposed { ("A", "a_layout", spec.a_layout) } else { ("B", "b_layout", spec.b_layout) };
+    if dense.layout != wanted && spec.b.bytes() == 1 {
+        return Err(KernelError::AlongK { operand, dtype: dense.dtype, expected: wanted });
+    }
+    layout(operand, key, dense.layout, wanted)?;
+    layout("C", "c_layout", c.layout, spec.c_layout)?;
+    sizes(plan, sparse, shapes.along)?;
+    let ((found, counts), expected) = (supplied.scales(), spec.scale);
+    if found != expected {
+        return Err(KernelError::Scales { found, expected });
+    }
+    Scales::check_lengths(found, counts, sparse, shapes.along)?;
+    inputs::check(plan, shapes.result, supplied, second)?;
+    Ok(shapes)
+}
+
+/// What is multiplied, in the shapes of the operands as they are stored.
+fn product(spec: &KernelSpec) -> &'static str {
+    match (spec.op, spec.transpose.is_on()) {
+        (Op::Dds, false) => "C[m, n] = A[m, k] * B[k, n] with B sparse",
+        (Op::Dds, true) => "C[m, n] = A[m, k] * B^T with B[n, k] sparse, as it is stored",
+        (_, true) => "C[m, n] = A^T * B[k, n] with A[k, m] as it is stored",
+        (_, false) => "C[m, n] = A[m, k] * B[k, n]",
+    }
+}
+
+/// Makes sure that every coordinate of the product with `n` columns of the dense factor (`n` rows of A where B is
+/// sparse) fits the kernel's registers, and the kernel's grid a launch.
+///
+/// # Errors
+/// [`KernelError::TooLarge`], [`KernelError::Grid`].
+pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelError> {
+    // Blocks of the transposed index are counted in rows of their columns.
+    let (block, what_rows) = match plan.reads_block_columns() {
+        true => (a.block().1, "stored blocks x block columns"),
+        false => (a.block().0, "stored blocks x block rows"),
+    };
+    let rows_of_values = a.nnzb() as u64 * block as u64;
+    let [rows, columns, along] = match plan.spec().op {
+        Op::Dds => ["rows of B", "columns of B", "rows of A"],
+        _ => ["rows of A", "columns of A", "columns of B"],
+    };
+    for (what, value, bits) in [
+        (rows, a.rows() as u64, COORDINATE_BITS),
+        (columns, a.cols() as u64, COORDINATE_BITS),
+        (along, n as u64, COORDINATE_BITS),
+        (what_rows, rows_of_values, VALUE_ROW_BITS),
+    ] {
+        if value >= 1 << bits {
+            return Err(KernelError::TooLarge { what, value, bits });
+        }
+    }
+    match plan.tile_scheduler() {
+        TileScheduler::Static
+        | TileScheduler::StageMetadata(_)
+        | TileScheduler::SharedColumns(_)
+        | TileScheduler::Sddmm => Ok(()),
+        TileScheduler::Attention => Err(KernelError::Factors { expected: Op::Attention }),
+        TileScheduler::CtaPerBlock => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
+    }
+}
+
+/// Makes sure that one CTA for every part of a block and every tile of columns can be launched.
+///
+/// # Errors
+/// [`KernelError::Grid`].
+fn grid(tile: &ClusterTile, blocks: u64, n: u64) -> Result<(), KernelError> {
+    let (slices, columns) = (u64::from(slices(tile)), u64::from(tile.columns));
+    let parts = blocks * slices;
+    if parts > MOST_IN_X.into() {
+        return Err(KernelError::Grid {
+            what: format!("{blocks} stored blocks x {slices} row slices"),
+            value: parts,
+            limit: MOST_IN_X,
+            help: "split A by rows, or accumulate = register",
+        });
+    }
+    let tiles = n.div_ceil(columns);
+    if tiles > MOST_IN_Y.into() {
+        return Err(KernelError::Grid {
+            what: format!("the tiles of {n} columns of B, ceil({n} / {columns}),"),
+            value: tiles,
+            limit: MOST_IN_Y,
+            help: "a larger bn, split B by columns, or accumulate = register",
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_of_blocks_has_room_for_what_the_hardware_takes() {
+        let tile = ClusterTile { rows: 16, columns: 64, block_rows: 48, stages_per_block: (1, 1) };
+        assert!(grid(&tile, 1 << 20, 65_535 * 64).is_ok());
+        let wide = grid(&tile, 1, 65_535 * 64 + 1).expect_err("a tile too many").to_string();
+        assert!(wide.contains("ceil(4194241 / 64), are 65536") && wide.contains("65536 > 65535"), "{wide}");
+        let many = grid(&tile, 1 << 30, 1).expect_err("too many blocks").to_string();
+        assert!(many.contains("1073741824 stored blocks x 3 row slices are 3221225472"), "{many}");
     }
 }

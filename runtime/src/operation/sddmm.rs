@@ -1,10 +1,14 @@
 //! SDDMMs: the stored blocks of C = A B, with A and B dense.
 
-use bsr_codegen::{Operand, Plan, Problem};
+use bsr_codegen::{Plan, Problem, TileScheduler};
 
-use super::{Operands, Stored, further};
+use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
+use super::{Operands, further, inputs};
 use crate::bind::Slots;
-use crate::gpu::{DeviceInputs, UntypedDense, UntypedVector};
+use crate::epilogue::Supplied;
+use crate::error::KernelError;
+use crate::gpu::{DeviceInputs, Stored, UntypedDense, UntypedVector};
+use crate::{Dtype, Structure};
 
 /// The operands of an SDDMM.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +34,15 @@ impl<S: Stored> Operands for Sddmm<'_, S> {
         None
     }
 
+    fn pattern(&self, _: &Plan) -> (&Structure, usize) {
+        (self.c.structure(), self.a.cols)
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), KernelError> {
+        let (c, second) = ((self.c.dtype(), self.c.structure()), self.second.map(|second| second.len));
+        check(plan, [&(&self.a).into(), &(&self.b).into()], c, &(self.inputs, self.c.fingerprint()), second)
+    }
+
     fn second(&self) -> Option<UntypedVector<S::Address>> {
         self.second
     }
@@ -51,8 +64,73 @@ impl<S: Stored> Operands for Sddmm<'_, S> {
         let c = self.c.values();
         // Factors without K are not read: any valid address serves.
         let [a, b] = if self.a.cols > 0 { [self.a.ptr, self.b.ptr] } else { [c; 2] };
-        let mut slots = Slots::new([(Operand::A, a), (Operand::B, b), (Operand::C, c)]);
+        let mut slots = Slots::factors(a, b, c);
         further(&mut slots, plan, c, self.inputs, self.second);
         slots
     }
+}
+
+/// Makes sure that A, B, the stored matrix (its element type and structure) and what is supplied besides are what `plan`
+/// multiplies. `second` is the length of the second result. Allocates nothing where they are.
+///
+/// # Errors
+/// A kernel of another operation; blocks, shapes, element types, layouts or operands of the epilogue that do not fit, scales,
+/// or sizes beyond 32-bit coordinates.
+pub(crate) fn check(
+    plan: &Plan,
+    [a, b]: [&Operand; 2],
+    (c_dtype, c): (Dtype, &Structure),
+    supplied: &impl Supplied,
+    second: Option<usize>,
+) -> Result<(), KernelError> {
+    let spec = plan.spec();
+    if plan.tile_scheduler() != TileScheduler::Sddmm {
+        return Err(KernelError::Result { op: spec.op });
+    }
+    block(plan, c)?;
+    let transposed = spec.transpose.is_on();
+    let (rows, cols) = if transposed { (b.cols, a.rows) } else { (a.rows, b.cols) };
+    if a.cols != b.rows || (rows, cols) != (c.rows(), c.cols()) {
+        return Err(KernelError::Shapes {
+            a_rows: a.rows,
+            a_cols: a.cols,
+            b_rows: b.rows,
+            b_cols: b.cols,
+            c_rows: c.rows(),
+            c_cols: c.cols(),
+            product: match transposed {
+                true => "C^T[n, m] of C[m, n] = A[m, k] * B[k, n] is stored",
+                false => "C[m, n] = A[m, k] * B[k, n] is stored",
+            },
+        });
+    }
+    dtype("A", "a", a.dtype, spec.a)?;
+    dtype("B", "b", b.dtype, spec.b)?;
+    dtype("C", "out", c_dtype, spec.out)?;
+    layout("A", "a_layout", a.layout, spec.a_layout)?;
+    layout("B", "b_layout", b.layout, spec.b_layout)?;
+    sizes(c, a.cols)?;
+    let ((found, _), expected) = (supplied.scales(), spec.scale);
+    if found != expected {
+        return Err(KernelError::Scales { found, expected });
+    }
+    inputs::check(plan, (c.rows(), c.cols()), supplied, second)
+}
+
+/// Makes sure that every coordinate fits the kernel's registers.
+///
+/// # Errors
+/// [`KernelError::TooLarge`].
+pub(crate) fn sizes(c: &Structure, k: usize) -> Result<(), KernelError> {
+    for (what, value) in [
+        ("rows of the stored matrix", c.rows()),
+        ("columns of the stored matrix", c.cols()),
+        ("columns of A", k),
+        ("stored blocks", c.nnzb()),
+    ] {
+        if value as u64 >= 1 << COORDINATE_BITS {
+            return Err(KernelError::TooLarge { what, value: value as u64, bits: COORDINATE_BITS });
+        }
+    }
+    Ok(())
 }

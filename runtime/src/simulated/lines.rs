@@ -3,7 +3,7 @@
 use bsr_simulator::{BufferId, GlobalMemory, Report};
 
 use super::Simulated;
-use crate::kernel::matrix::HostDense;
+use crate::call::matrix::HostDense;
 use crate::machine::{ALIGN, upload};
 
 /// Bytes from one line of a far operand to the next, as many as kernels count in 32 bits: offsets in bytes overflow at the

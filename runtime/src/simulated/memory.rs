@@ -7,25 +7,31 @@ use bsr_simulator::{BufferId, Options};
 use super::lines::Factor;
 use super::lists::Stream;
 use super::{Simulated, SimulatedError};
-use crate::bind::Lists;
+use crate::call::matrix::HostDense;
 use crate::epilogue::{Input, Inputs};
 use crate::gpu::{
-    DeviceInput, DeviceInputs, Fingerprint, Range, UntypedDense, UntypedOrder, UntypedScales, UntypedVector,
+    DeviceInput, DeviceInputs, Fingerprint, Range, Stored, UntypedDense, UntypedOrder, UntypedScales, UntypedVector,
 };
-use crate::kernel::matrix::HostDense;
-use crate::kernel::{fit, program_of};
-use crate::machine::Sim;
-use crate::operation::Stored;
+use crate::machine::{Lists, Sim};
+use crate::operation::check::Operand;
+use crate::operation::program_of;
 use crate::schedule::WorkLists;
 use crate::{Dense, Element, Structure};
 
 /// A block-sparse matrix in the simulator's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks<'h> {
-    pub(super) structure: &'h Structure,
+    structure: &'h Structure,
+    dtype: Dtype,
     pub(super) values: BufferId,
-    /// Places for blocks that no block has.
-    pub(super) spare: usize,
+    /// Slots for blocks that no block has.
+    spare: usize,
+}
+
+impl<'h> Blocks<'h> {
+    pub(super) fn new(structure: &'h Structure, dtype: Dtype, values: BufferId, spare: usize) -> Self {
+        Self { structure, dtype, values, spare }
+    }
 }
 
 impl Stored for Blocks<'_> {
@@ -33,6 +39,14 @@ impl Stored for Blocks<'_> {
 
     fn structure(&self) -> &Structure {
         self.structure
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        Some(Fingerprint::of(self.structure))
+    }
+
+    fn dtype(&self) -> Dtype {
+        self.dtype
     }
 
     fn values(&self) -> BufferId {
@@ -53,7 +67,7 @@ impl Simulated {
     }
 
     /// A dense factor; at another buffer's address, without content, where the kernel reads nothing of it.
-    pub(super) fn factor(
+    pub(super) fn dense(
         &self,
         sim: &mut Sim<'_>,
         dense: &HostDense<'_>,
@@ -71,7 +85,7 @@ impl Simulated {
             let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
             sim.memory.pad(id, (line * size_of::<C>()) as u64, (c.ld() * size_of::<C>()) as u64);
         }
-        placed(sim.result(id), fit::Operand::from(c), self.leading(c.ld(), size_of::<C>()))
+        placed(sim.result(id), Operand::from(c), self.leading(c.ld(), size_of::<C>()))
     }
 
     /// The lists of a pattern's work, for the extent that it does not say: those of the host, or those that kernels make.
@@ -110,7 +124,7 @@ impl Simulated {
                 }
                 Some(Input::Matrix(matrix)) => {
                     let (padded, (rows, cols)) = (matrix.padded(), matrix.shape());
-                    let operand = fit::Operand { dtype: matrix.dtype(), layout: matrix.layout(), rows, cols };
+                    let operand = Operand { dtype: matrix.dtype(), layout: matrix.layout(), rows, cols };
                     DeviceInput::Matrix(placed(sim.bytes(padded.to_bytes()), operand, padded.ld() as u64))
                 }
                 Some(Input::Blocks(blocks)) => {
@@ -143,8 +157,8 @@ impl Simulated {
     }
 }
 
-fn placed(ptr: BufferId, operand: fit::Operand, ld: u64) -> UntypedDense<BufferId> {
-    let fit::Operand { dtype, layout, rows, cols } = operand;
+fn placed(ptr: BufferId, operand: Operand, ld: u64) -> UntypedDense<BufferId> {
+    let Operand { dtype, layout, rows, cols } = operand;
     UntypedDense { ptr, dtype, rows, cols, layout, ld: ld as usize, foreign: false, on: None }
 }
 

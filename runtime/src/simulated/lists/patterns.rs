@@ -5,10 +5,10 @@ use bsr_codegen::lists::SddmmShape;
 
 use super::*;
 use crate::Pattern;
-use crate::kernel::KernelError;
+use crate::error::KernelError;
+use crate::error::SimulatedError;
 use crate::machine;
 use crate::schedule::SddmmWork;
-use crate::simulated::SimulatedError;
 
 /// What the check says of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use bsr_codegen::lists::SddmmShape;
 
 use super::*;
-use crate::bind::Lists;
+use crate::error::KernelError;
+use crate::error::SimulatedError;
 use crate::gpu::CheckedIndex;
-use crate::kernel::KernelError;
 use crate::lists::{self, Listing, Table};
-use crate::simulated::SimulatedError;
+use crate::machine::Lists;
 
 /// The tiles of several block rows, and what they were made of.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use super::UntypedResults;
+use crate::call::matrix::DeviceMatrix;
 use crate::gpu::DeviceVector;
-use crate::kernel::matrix::DeviceMatrix;
 
 /// What a kernel computes, as a type: [`Single`] or [`CWithRows`].
 pub trait Returns: Debug + 'static {

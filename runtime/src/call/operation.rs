@@ -4,17 +4,16 @@ use std::fmt::Debug;
 
 use bsr_codegen::{KernelSpec, Op};
 
-#[cfg(feature = "simulator")]
-use super::arguments::UntypedHostCall;
 use super::matrix::DeviceMatrix;
-use super::sample::Sample;
 #[cfg(feature = "simulator")]
-use crate::epilogue::Results;
+use super::outcome::{Outcome, Values};
+use super::sample::Sample;
+use crate::error::KernelError;
+#[cfg(feature = "simulator")]
+use crate::error::SimulatedError;
 use crate::gpu::{Device, DeviceBsr, DeviceDense, Plain, StreamRef, held, initial};
 use crate::reference::Comparison;
-#[cfg(feature = "simulator")]
-use crate::simulated::{Options, Report, Simulated, SimulatedError, Values};
-use crate::{Dense, Element, Inputs, KernelError, Layout, Structure};
+use crate::{Dense, Element, Inputs, Layout, Structure};
 
 /// A product of two matrices, by which of the three are sparse.
 ///
@@ -64,20 +63,16 @@ pub trait Operation: Debug + Sized + 'static {
     #[doc(hidden)]
     fn compare<C: Element + Plain>(c: &Self::C<C>, sample: &Sample) -> Result<Comparison, KernelError>;
 
-    /// The product on the simulator.
+    /// What the simulator left of a result in the blocks of a pattern, or of a dense one, as a matrix.
     #[doc(hidden)]
     #[cfg(feature = "simulator")]
     #[allow(private_interfaces)]
-    fn simulate<T: Element + Plain>(
-        kernel: &Simulated,
-        call: UntypedHostCall<'_>,
-        options: &Options,
-    ) -> SimulatedProduct<HostMatrixOf<Self::C<T>>>;
+    fn of_outcome<T: Element + Plain>(
+        outcome: Outcome<T>,
+        pattern: Option<&Structure>,
+        is_clean: bool,
+    ) -> Result<HostMatrixOf<Self::C<T>>, SimulatedError>;
 }
-
-/// The results of a product on the simulator, and what it found.
-#[cfg(feature = "simulator")]
-type SimulatedProduct<C> = Result<(Results<C>, Report), SimulatedError>;
 
 /// The same matrix on the host.
 pub(crate) type HostMatrixOf<M> = <M as DeviceMatrix>::Host;
@@ -144,12 +139,12 @@ macro_rules! dense_results {
 
             #[cfg(feature = "simulator")]
             #[allow(private_interfaces)]
-            fn simulate<T: Element + Plain>(
-                kernel: &Simulated,
-                call: UntypedHostCall<'_>,
-                options: &Options,
-            ) -> Result<(Results<Dense<T>>, Report), SimulatedError> {
-                <Dense<T> as Values<T>>::product(kernel, call, options)
+            fn of_outcome<T: Element + Plain>(
+                outcome: Outcome<T>,
+                _: Option<&Structure>,
+                _: bool,
+            ) -> Result<Dense<T>, SimulatedError> {
+                Ok(Values::of(outcome)?)
             }
         }
     )*};
@@ -207,19 +202,16 @@ impl Operation for Sdd {
 
     #[cfg(feature = "simulator")]
     #[allow(private_interfaces)]
-    fn simulate<T: Element + Plain>(
-        kernel: &Simulated,
-        call: UntypedHostCall<'_>,
-        options: &Options,
-    ) -> Result<(Results<crate::Bsr<T>>, Report), SimulatedError> {
-        let pattern = call.pattern.cloned();
-        let (Results { c, rows }, report) = <Vec<T> as Values<T>>::product(kernel, call, options)?;
-        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
+    fn of_outcome<T: Element + Plain>(
+        outcome: Outcome<T>,
+        pattern: Option<&Structure>,
+        is_clean: bool,
+    ) -> Result<crate::Bsr<T>, SimulatedError> {
+        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?.clone();
         // What a faulty kernel leaves beyond the edge is in the report.
-        let c = match report.is_clean() {
-            true => crate::Bsr::from_structure(pattern, c)?,
-            false => crate::Bsr::cleared(pattern, c)?,
-        };
-        Ok((Results { c, rows }, report))
+        Ok(match is_clean {
+            true => crate::Bsr::from_structure(pattern, Values::of(outcome)?)?,
+            false => crate::Bsr::cleared(pattern, Values::of(outcome)?)?,
+        })
     }
 }

@@ -1,7 +1,13 @@
-//! Why a kernel cannot be loaded or launched.
+//! Why a kernel cannot be loaded or launched, on a GPU and on the simulator.
 
+#[cfg(feature = "simulator")]
+use bsr_codegen::TensorMapError;
 use bsr_codegen::{Dtype, Layout, Op, Scale};
+#[cfg(feature = "simulator")]
+use bsr_simulator::{LaunchError, ParseError};
 
+#[cfg(feature = "simulator")]
+use crate::BsrError;
 use crate::ScalesError;
 use crate::gpu::{ForeignError, GpuError};
 
@@ -261,6 +267,33 @@ impl KernelError {
         matches!(self, Self::Gpu(error) if error.is_no_device())
     }
 }
+
+/// Why a multiplication could not be simulated. What the kernel does wrong is no error: see [`Report::findings`](bsr_simulator::Report::findings).
+#[cfg(feature = "simulator")]
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulatedError {
+    /// The operands do not fit the kernel.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The PTX is malformed, or uses what the simulator does not model.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// The PTX does not take the plan's launch: it has another entry, or other parameters or directives.
+    #[error(
+        "the PTX does not take its plan's launch: {0}\n  help: PTX that `bsr emit` wrote for the same spec takes it"
+    )]
+    Launch(#[from] LaunchError),
+    /// The driver would not take a tensor map of the launch.
+    #[error(transparent)]
+    TensorMap(#[from] TensorMapError),
+    /// The kernel wrote something else than zeros beyond the edge of a sparse result.
+    #[error("the result is no block-sparse matrix: {0}")]
+    Result(#[from] BsrError),
+}
+
+#[cfg(feature = "simulator")]
+bsr_codegen::message_as_debug!(SimulatedError);
 
 fn factors_text(op: Op) -> &'static str {
     match op {

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bsr_codegen::{Mma, Pdl, Plan, Scale, TileScheduler};
+use bsr_codegen::Plan;
 
 use super::{Launcher, Workspaces};
 use crate::Element;
-use crate::bind::Lists;
+use crate::error::KernelError;
 use crate::gpu::{Device, DeviceBsr, DeviceBuffer, DevicePattern, DevicePtr, Made, Plain, StreamRef};
-use crate::kernel::KernelError;
 use crate::lists::{self, Listing, Table};
+use crate::machine::Lists;
 
 /// The lists of one pattern for one extent that it does not say, in memory that stays where it is.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Launcher {
     /// # Errors
     /// [`KernelError::DevicePattern`], [`KernelError::Lists`].
     pub(super) fn reserve_lists(&self, pattern: &DevicePattern, n: usize) -> Result<Arc<Listed>, KernelError> {
-        check(&self.plan, pattern)?;
+        check(self.plan(), pattern)?;
         self.reserve(pattern, n)
     }
 
@@ -88,11 +88,11 @@ impl Launcher {
         self.listed.of((pattern.id(), n), || {
             let (sizes, capacity) = (pattern.shape(), pattern.capacity());
             let values = capacity * sizes.block.0 * sizes.block.1;
-            let extent = (n, self.clusters);
-            let request = lists::request(&self.plan, (sizes.rows, sizes.cols), sizes.block, values, extent);
-            let table = Table::of(&self.plan, &request, (sizes.block_rows(), capacity))?;
-            pattern.reserve(lists::reads_block_columns(&self.plan))?;
-            Listed::new(&self.device, table)
+            let extent = (n, self.clusters());
+            let request = lists::request(self.plan(), (sizes.rows, sizes.cols), sizes.block, values, extent);
+            let table = Table::of(self.plan(), &request, (sizes.block_rows(), capacity))?;
+            pattern.reserve(lists::reads_block_columns(self.plan()))?;
+            Listed::new(self.device(), table)
         })
     }
 
@@ -118,42 +118,7 @@ impl Launcher {
     /// # Errors
     /// [`KernelError::DevicePattern`] with the key that stands in the way.
     pub fn takes_device_pattern(plan: &Plan) -> Result<(), KernelError> {
-        let spec = plan.spec();
-        let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
-        let is_listed = match plan.tile_scheduler() {
-            TileScheduler::SharedColumns(_) => !plan.reads_block_columns(),
-            scheduler => matches!(scheduler, TileScheduler::Static | TileScheduler::Sddmm),
-        };
-        if !is_listed || spec.batch.is_on() || spec.mma != Mma::Wgmma {
-            let why = match plan.tile_scheduler() {
-                _ if spec.mma != Mma::Wgmma => {
-                    "only kernels of mma = wgmma have been tried on lists that are made there"
-                }
-                TileScheduler::SharedColumns(_) => {
-                    "the kernel's tiles are block columns of the sparse operand that share its rows"
-                }
-                TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
-                TileScheduler::Attention => "an attention has a `DeviceMask`, and lists of its own",
-                TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
-                _ => "the kernel computes several products a launch",
-            };
-            let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
-            return refuse(why.to_owned(), help);
-        }
-        if let Some(tiles) = plan.sddmm_tiles().filter(|tiles| tiles.pack > 1) {
-            return refuse(
-                format!("the kernel's tiles have {} block rows", tiles.pack),
-                "pack = 1, or bm = 64 or more",
-            );
-        }
-        if spec.scale == Scale::Block {
-            return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");
-        }
-        if spec.pdl == Pdl::Early {
-            let why = "a kernel with pdl = early reads its lists while the kernels that make them may still run";
-            return refuse(why.to_owned(), "pdl = on");
-        }
-        Ok(())
+        lists::takes_device_pattern(plan)
     }
 
     /// Enqueues what lists the work of a pattern, unless the lists are those of its arrays: the clusters that get work, and
@@ -165,8 +130,8 @@ impl Launcher {
         n: usize,
     ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
         let work = self.reserve(pattern, n)?;
-        let (grid, lists) = work.enqueue(stream, pattern, lists::reads_block_columns(&self.plan), None)?;
-        Ok((grid, Lists { probes: self.rings_at(), ..lists }))
+        let (grid, lists) = work.enqueue(stream, pattern, lists::reads_block_columns(self.plan()), None)?;
+        Ok((grid, Lists { probes: self.kernel.rings(), ..lists }))
     }
 }
 
@@ -175,7 +140,7 @@ impl Launcher {
 /// # Errors
 /// As [`Launcher::takes_device_pattern`], and [`KernelError::TooLarge`].
 pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelError> {
-    Launcher::takes_device_pattern(plan)?;
+    lists::takes_device_pattern(plan)?;
     let (block, what) = match plan.reads_block_columns() {
         true => (pattern.shape().block.1, "places for blocks x block columns"),
         false => (pattern.shape().block.0, "places for blocks x block rows"),

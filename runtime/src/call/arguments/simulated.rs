@@ -4,8 +4,8 @@ use bsr_codegen::Op;
 
 use super::ByKind;
 use super::host::{HostCall, Sampled, SampledWith};
-use crate::kernel::matrix::{HostMatrix, HostView};
-use crate::simulated::Values;
+use crate::call::matrix::{HostMatrix, HostView};
+use crate::call::outcome::Values;
 use crate::{Bsr, Dense, Element, Inputs, Structure};
 
 /// What a simulated kernel of any operation and any types is given, checked when it runs: as in [`HostArguments`](super::HostArguments), or

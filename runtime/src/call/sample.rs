@@ -2,7 +2,7 @@
 
 use bsr_codegen::{KernelSpec, Op};
 
-use super::KernelError;
+use crate::error::KernelError;
 use crate::reference::{Comparison, product_rows, sddmm_blocks};
 use crate::{Bsr, Dense, Element, Scales, Structure};
 

@@ -2,8 +2,8 @@
 
 use bsr_codegen::Dtype;
 
-use super::fit;
 use crate::gpu::{Device, DeviceBsr, DeviceDense, Fingerprint, GpuError, Plain, UntypedBsr, UntypedDense};
+use crate::operation::check::Operand;
 use crate::{Bsr, Dense, Element, Structure};
 
 /// A matrix of a product in device memory: a [`DeviceBsr`] or a [`DeviceDense`].
@@ -115,7 +115,7 @@ pub(crate) struct HostSparse<'h> {
 /// A dense matrix on the host.
 #[derive(Clone, Copy)]
 pub(crate) struct HostDense<'h> {
-    pub(crate) operand: fit::Operand,
+    pub(crate) operand: Operand,
     pub(crate) memory: &'h dyn sealed::OnHost,
 }
 
@@ -123,9 +123,9 @@ pub(crate) mod sealed {
     use std::borrow::Cow;
 
     use super::{HostView, UntypedMatrix};
+    use crate::call::matrix::{HostDense, HostSparse};
     use crate::gpu::{DeviceBsr, DeviceDense, Plain};
-    use crate::kernel::fit;
-    use crate::kernel::matrix::{HostDense, HostSparse};
+    use crate::operation::check::Operand;
     use crate::{Bsr, Dense, Element};
 
     /// What a launch reads of a matrix in device memory.
@@ -174,7 +174,7 @@ pub(crate) mod sealed {
     #[allow(private_interfaces)]
     impl<T: Element> OnHost for Dense<T> {
         fn view(&self) -> HostView<'_> {
-            HostView::Dense(HostDense { operand: fit::Operand::from(self), memory: self })
+            HostView::Dense(HostDense { operand: Operand::from(self), memory: self })
         }
 
         fn placed(&self) -> (usize, Vec<u8>) {

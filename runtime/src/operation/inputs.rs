@@ -3,44 +3,8 @@
 use bsr_codegen::Plan;
 use bsr_codegen::epilogue::{InputKind, Program};
 
-use super::KernelError;
-use crate::{Dtype, Layout};
-
-/// What an epilogue's parameter is given, as far as it must fit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Given {
-    Vector {
-        dtype: Dtype,
-        len: usize,
-    },
-    Matrix {
-        dtype: Dtype,
-        layout: Layout,
-        rows: usize,
-        cols: usize,
-    },
-    /// Values of blocks; whether they lie where C's do.
-    Blocks {
-        dtype: Dtype,
-        fits: bool,
-    },
-    /// C itself.
-    Result,
-    Scalar,
-}
-
-impl Given {
-    fn words(self) -> String {
-        match self {
-            Self::Vector { dtype, len } => format!("a vector of {len} {dtype}"),
-            Self::Matrix { dtype, rows, cols, .. } => format!("a {rows} x {cols} matrix of {dtype}"),
-            Self::Blocks { dtype, fits: true } => format!("values of {dtype} of C's blocks"),
-            Self::Blocks { dtype, fits: false } => format!("blocks of {dtype} of another shape or pattern than C's"),
-            Self::Result => "C itself".to_owned(),
-            Self::Scalar => "an f32".to_owned(),
-        }
-    }
-}
+use crate::epilogue::{InputType, Supplied};
+use crate::error::KernelError;
 
 /// The program of a plan's epilogue.
 pub(crate) fn program_of(plan: &Plan) -> Option<&'static Program> {
@@ -50,19 +14,21 @@ pub(crate) fn program_of(plan: &Plan) -> Option<&'static Program> {
 /// Makes sure that every parameter of the plan's epilogue is given what it is, for an `m` x `n` C, that nothing else is
 /// given, and that there is a place for a second result of so many rows if and only if there is one.
 ///
+/// An order of `m` rows must be given if and only if the plan's kernel writes C in one.
+///
 /// # Errors
-/// [`KernelError::Epilogue`].
-pub(crate) fn check<'n>(
+/// [`KernelError::Epilogue`] and [`KernelError::Order`].
+pub(super) fn check(
     plan: &Plan,
     (m, n): (usize, usize),
-    given: impl Fn(&str) -> Option<Given>,
-    mut names: impl Iterator<Item = &'n str>,
+    supplied: &impl Supplied,
     second: Option<usize>,
 ) -> Result<(), KernelError> {
+    check_order(plan, m, supplied.order())?;
     let refused = |fact: String, help: String| Err(KernelError::Epilogue { fact, help });
     let program = program_of(plan);
     let inputs = program.map_or(&[][..], Program::inputs);
-    if let Some(name) = names.find(|name| inputs.iter().all(|input| input.name != *name)) {
+    if let Some(name) = supplied.names().find(|name| inputs.iter().all(|input| input.name != *name)) {
         let known: Vec<String> = inputs.iter().map(|input| format!("{}: {}", input.name, input.kind.words())).collect();
         return match known.is_empty() {
             true => refused(
@@ -75,7 +41,7 @@ pub(crate) fn check<'n>(
         };
     }
     for input in inputs {
-        let Some(found) = given(&input.name) else {
+        let Some(found) = supplied.input(&input.name) else {
             return refused(
                 format!("the kernel's epilogue reads `{}`, which is not given", input.name),
                 format!(
@@ -113,11 +79,7 @@ pub(crate) fn check<'n>(
     }
 }
 
-/// Makes sure that an order of `m` rows is given if and only if the plan's kernel writes C in one.
-///
-/// # Errors
-/// [`KernelError::Order`].
-pub(crate) fn check_order(plan: &Plan, m: usize, order: Option<usize>) -> Result<(), KernelError> {
+fn check_order(plan: &Plan, m: usize, order: Option<usize>) -> Result<(), KernelError> {
     let refused = |fact: String, help: &'static str| Err(KernelError::Order { fact, help });
     match (plan.spec().permute.is_on(), order) {
         (true, None) => refused(
@@ -136,15 +98,15 @@ pub(crate) fn check_order(plan: &Plan, m: usize, order: Option<usize>) -> Result
 
 /// # Errors
 /// What was found and what is wanted.
-fn fits(plan: &Plan, kind: InputKind, found: Given, (m, n): (usize, usize)) -> Result<(), (String, String)> {
+fn fits(plan: &Plan, kind: InputKind, found: InputType, (m, n): (usize, usize)) -> Result<(), (String, String)> {
     let dtype = kind.dtype();
     let vector = |len: usize| match found {
-        Given::Vector { dtype: other, len: other_len } if other == dtype && other_len == len => Ok(()),
+        InputType::Vector { dtype: other, len: other_len } if other == dtype && other_len == len => Ok(()),
         _ => Err((found.words(), format!("a vector of {len} {dtype}"))),
     };
     match kind {
         InputKind::Scalar => match found {
-            Given::Scalar => Ok(()),
+            InputType::Scalar => Ok(()),
             _ => Err((found.words(), "an f32".to_owned())),
         },
         InputKind::Rows(_) => vector(m),
@@ -152,15 +114,15 @@ fn fits(plan: &Plan, kind: InputKind, found: Given, (m, n): (usize, usize)) -> R
         // Of scores alone, which no product has.
         InputKind::Heads(_) => Err((found.words(), "a product, which has no heads".to_owned())),
         InputKind::Blocks(_) => match found {
-            Given::Result if plan.spec().out == dtype => Ok(()),
-            Given::Blocks { dtype: other, fits: true } if other == dtype => Ok(()),
+            InputType::Result if plan.spec().out == dtype => Ok(()),
+            InputType::Blocks { dtype: other, fits: true } if other == dtype => Ok(()),
             _ => Err((found.words(), format!("values of {dtype} of C's blocks"))),
         },
         InputKind::Dense(_) => {
             let expected = plan.spec().c_layout;
             match found {
-                Given::Result if plan.spec().out == dtype => Ok(()),
-                Given::Matrix { dtype: other, rows, cols, layout } if other == dtype && (rows, cols) == (m, n) => {
+                InputType::Result if plan.spec().out == dtype => Ok(()),
+                InputType::Matrix { dtype: other, rows, cols, layout } if other == dtype && (rows, cols) == (m, n) => {
                     let words = |layout| format!("a {layout}-major matrix");
                     if layout == expected { Ok(()) } else { Err((words(layout), words(expected))) }
                 }

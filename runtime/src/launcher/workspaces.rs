@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::error::KernelError;
 use crate::gpu::{Device, DeviceBuffer, DevicePtr, Relaxed, StreamRef};
-use crate::kernel::KernelError;
 
 /// The workspaces of one pattern: one for each stream, since launches on several streams may run at the same time. Each
 /// is zero between two launches.

@@ -1,10 +1,11 @@
-//! The untyped launcher: what [`super::Loaded`] and the `bsr` command share.
+//! The untyped launcher: what [`Loaded`](crate::kernel::Loaded) and the `bsr` command share.
 
+mod batch;
+mod cache;
+mod check;
 mod free;
-mod fused;
-mod kept;
 mod listed;
-mod sddmm;
+mod loaded;
 mod workspaces;
 
 use std::sync::Arc;
@@ -12,41 +13,35 @@ use std::sync::Arc;
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Op, Plan, TileScheduler};
 
-use super::arguments::{AnyArguments, AnyResults, HostCall, HostCallOf, UntypedCall, UntypedResults};
-use super::batch::Batch;
-use super::inputs::program_of;
-use super::matrix::{DeviceMatrix, UntypedMatrix};
-use super::operation::Operation;
-use super::{KernelError, fit, place};
 use crate::Element;
-use crate::bind::Lists;
+use crate::call::arguments::{AnyArguments, AnyResults, HostCall, HostCallOf, UntypedCall, UntypedResults};
+use crate::call::matrix::{DeviceMatrix, UntypedMatrix};
+use crate::call::operation::Operation;
 use crate::epilogue::Results;
+use crate::error::KernelError;
 use crate::gpu::{
-    Device, DeviceBsr, DeviceBuffer, DevicePtr, DeviceVector, Fingerprint, Function, LaunchDims, Module, Plain, Stream,
-    StreamRef, TensorMapCache, UntypedBsr, UntypedDense, UntypedScales, UploadedInputs,
+    Device, DeviceBsr, DeviceBuffer, DevicePtr, DeviceVector, Fingerprint, Function, Plain, Stream, StreamRef,
+    UntypedBsr, UntypedDense, UploadedInputs,
 };
-use crate::machine::Gpu;
-use crate::operation::{self, Operands, Product};
+use crate::machine::Lists;
+use crate::operation::check::{Operand, block};
+use crate::operation::product::{self, Shapes};
+use crate::operation::{self, Product, Sddmm, program_of, sddmm};
 use crate::schedule::WorkLists;
-use crate::timeline::Rings;
-use kept::Kept;
+pub use batch::{Batch, PreparedBatch};
+use cache::Cache;
+use check::InMemory;
 pub(crate) use listed::Listed;
+pub(crate) use loaded::OnGpu;
 pub(crate) use workspaces::Workspaces;
 
 /// A kernel on a device and the work plans of the patterns that it has been launched with.
 #[derive(Debug)]
 pub struct Launcher {
-    pub(super) plan: Plan,
-    pub(super) function: Function,
-    pub(super) device: Device,
-    /// Clusters that run at the same time.
-    pub(super) clusters: u32,
-    pub(super) maps: TensorMapCache,
-    /// Of a probed kernel.
-    rings: Option<Rings>,
-    work: Kept<WorkKey, UploadedWork>,
+    kernel: OnGpu,
+    work: Cache<WorkKey, UploadedWork>,
     /// The same of patterns that live on the GPU, by their numbers.
-    listed: Kept<(u64, usize), Listed>,
+    listed: Cache<(u64, usize), Listed>,
 }
 
 /// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
@@ -54,8 +49,8 @@ type WorkKey = (Fingerprint, usize, u32);
 
 /// The work of one pattern, or of a batch, on the device.
 #[derive(Debug)]
-pub(super) struct UploadedWork {
-    pub(super) grid: [u32; 2],
+struct UploadedWork {
+    grid: [u32; 2],
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
     stage_metadata: DeviceBuffer<u32>,
@@ -63,7 +58,7 @@ pub(super) struct UploadedWork {
 }
 
 impl UploadedWork {
-    pub(super) fn new(
+    fn new(
         device: &Device,
         grid: [u32; 2],
         [heads, tiles, stage_metadata]: [&[u32]; 3],
@@ -78,21 +73,18 @@ impl UploadedWork {
         })
     }
 
-    /// What a launch of `launcher` on a stream reads of it; the workspace is the stream's.
-    pub(super) fn lists(&self, launcher: &Launcher, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, KernelError> {
+    /// What a launch of a kernel on a stream reads of it; the workspace is the stream's.
+    fn lists(&self, kernel: &OnGpu, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, KernelError> {
         Ok(Lists {
             heads: Some(self.heads.ptr()),
             tiles: Some(self.tiles.ptr()),
             stage_metadata: Some(self.stage_metadata.ptr()),
-            workspace: Some(self.workspaces.of(&launcher.device, stream)?),
-            probes: launcher.rings_at(),
+            workspace: Some(self.workspaces.of(&kernel.device, stream)?),
+            probes: kernel.rings(),
             ..Lists::default()
         })
     }
 }
-
-/// The operands of one product in device memory.
-pub(super) type DeviceProduct<'i, 's> = Product<'i, UntypedBsr<'s>>;
 
 impl Launcher {
     /// Loads `ptx`, the text of `plan`, on a device.
@@ -101,8 +93,7 @@ impl Launcher {
     /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device is older than the plan's
     /// architecture or of another kind; [`KernelError::DoesNotFit`].
     pub fn load(device: &Device, plan: &Plan, ptx: &str, entry: &str) -> Result<Self, KernelError> {
-        device.check_target(plan.arch().target)?;
-        Self::of(device, plan, &Module::load(device, ptx)?, entry)
+        OnGpu::text(device, plan, ptx, entry).map(Self::new)
     }
 
     /// Loads machine code that ptxas made of the text of `plan`, whole (without `-c`: in relocatable code `setmaxnreg` is
@@ -111,48 +102,31 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::load`]; [`KernelError::Gpu`] for bytes that are no whole cubin, or of another architecture.
     pub fn load_cubin(device: &Device, plan: &Plan, cubin: &[u8], entry: &str) -> Result<Self, KernelError> {
-        device.check_target(plan.arch().target)?;
-        Self::of(device, plan, &Module::load_cubin(device, cubin)?, entry)
+        OnGpu::cubin(device, plan, cubin, entry).map(Self::new)
     }
 
-    fn of(device: &Device, plan: &Plan, module: &Module, entry: &str) -> Result<Self, KernelError> {
-        let function = module.function(entry)?;
-        let (cluster, shared_bytes) = (plan.cluster(), plan.shared_bytes());
-        let dims = LaunchDims { grid: [cluster, 1], block: plan.threads(), cluster, shared_bytes, is_dependent: false };
-        let clusters = function.max_active_clusters(dims)?;
-        if clusters == 0 {
-            return Err(KernelError::DoesNotFit { cluster, shared_bytes });
-        }
-        Ok(Self {
-            plan: plan.clone(),
-            function,
-            device: device.clone(),
-            clusters,
-            maps: TensorMapCache::new(device),
-            rings: Rings::new(device, plan)?,
-            work: Kept::default(),
-            listed: Kept::default(),
-        })
+    fn new(kernel: OnGpu) -> Self {
+        Self { kernel, work: Cache::default(), listed: Cache::default() }
     }
 
     /// The plan it was loaded by.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.kernel.plan
     }
 
     /// The device the kernel is loaded on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.kernel.device
     }
 
     /// The loaded function.
     pub fn function(&self) -> &Function {
-        &self.function
+        &self.kernel.function
     }
 
     /// Clusters that run at the same time; without clusters, CTAs: one or several for each multiprocessor.
     pub fn clusters(&self) -> u32 {
-        self.clusters
+        self.kernel.clusters
     }
 
     /// What the last launch of a [probed](Plan::probed) kernel recorded, after everything on the device is done; nothing of
@@ -161,12 +135,7 @@ impl Launcher {
     /// # Errors
     /// [`KernelError::Gpu`] with the error of an earlier launch, if one failed.
     pub fn records(&self) -> Result<Option<Vec<u32>>, KernelError> {
-        Ok(self.rings.as_ref().map(Rings::words).transpose()?)
-    }
-
-    /// Where the rings of a probed kernel are.
-    pub(super) fn rings_at(&self) -> Option<DevicePtr> {
-        self.rings.as_ref().map(Rings::ptr)
+        Ok(self.kernel.records()?)
     }
 
     /// Frees the work plans of all patterns so far, after everything on the device is done. They are kept until
@@ -176,7 +145,7 @@ impl Launcher {
     /// # Errors
     /// [`KernelError::Gpu`] with the error of an earlier launch, if one failed.
     pub fn forget(&self) -> Result<(), KernelError> {
-        self.device.synchronize()?;
+        self.device().synchronize()?;
         self.work.clear();
         self.listed.clear();
         Ok(())
@@ -188,43 +157,49 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::launch`].
     pub fn prepare<T: Element + Plain>(&self, sparse: &DeviceBsr<T>, n: usize) -> Result<(), KernelError> {
-        fit::block(&self.plan, sparse.structure())?;
-        match self.plan.spec().op {
-            Op::Sdd => super::sddmm::sizes(sparse.structure(), n)?,
-            Op::Dsd | Op::Dds | Op::Attention => fit::sizes(&self.plan, sparse.structure(), n)?,
+        block(self.plan(), sparse.structure())?;
+        match self.plan().spec().op {
+            Op::Sdd => sddmm::sizes(sparse.structure(), n)?,
+            Op::Dsd | Op::Dds | Op::Attention => product::sizes(self.plan(), sparse.structure(), n)?,
         }
         if let Some(pattern) = sparse.device_pattern() {
             return self.reserve_lists(pattern, n).map(drop);
         }
-        if self.plan.reads_block_columns() {
-            sparse.untyped().by_columns(&self.device)?;
+        if self.plan().reads_block_columns() {
+            sparse.untyped().by_columns(self.device())?;
         }
         self.work(&sparse.untyped(), n).map(drop)
     }
 
-    /// Enqueues a product of any operation and any types on `stream`; see [`super::Loaded::launch`]. Where the program does
-    /// not know before it runs which factor comes first, [`ByKind`](super::arguments::ByKind) orders them.
+    /// Enqueues a product of any operation and any types on `stream`; see [`Loaded::launch`](crate::kernel::Loaded::launch). Where the program does
+    /// not know before it runs which factor comes first, [`ByKind`](crate::kernel::arguments::ByKind) orders them.
     ///
     /// # Errors
     /// [`KernelError::Factors`] and [`KernelError::Result`] for matrices of another operation, [`KernelError::Dtype`] for other
-    /// element types; what [`super::Loaded::launch`] answers. Nothing is launched in these cases.
+    /// element types; what [`Loaded::launch`](crate::kernel::Loaded::launch) answers. Nothing is launched in these cases.
     pub fn launch<'i, 'r>(
         &self,
         stream: StreamRef<'_>,
         inputs: impl AnyArguments<'i>,
         results: impl AnyResults<'r>,
     ) -> Result<(), KernelError> {
-        let (call, results) = (inputs.untyped(self.plan.spec().op), results.untyped());
-        if self.plan.spec().batch.is_on() {
+        let (call, results) = (inputs.untyped(self.plan().spec().op), results.untyped());
+        if self.plan().spec().batch.is_on() {
             return Err(KernelError::Batch { batch: true });
         }
-        match self.plan.spec().op {
-            Op::Sdd => self.enqueue_sddmm(stream, &sddmm::operands(&call, results)?),
-            op => self.enqueue(stream, &operands(op, &call, results)?),
+        match self.plan().spec().op {
+            Op::Sdd => {
+                let operands = sddmm_of(&call, results)?;
+                self.enqueue(stream, &operands, &operands.c)
+            }
+            op => {
+                let operands = product_of(op, &call, results)?;
+                self.enqueue(stream, &operands, &operands.sparse)
+            }
         }
     }
 
-    /// Host matrices in, host results out: uploads, multiplies, waits, downloads; see [`super::Loaded::multiply`].
+    /// Host matrices in, host results out: uploads, multiplies, waits, downloads; see [`Loaded::multiply`](crate::kernel::Loaded::multiply).
     ///
     /// # Errors
     /// As [`Launcher::launch`].
@@ -233,13 +208,13 @@ impl Launcher {
         call: HostCallOf<'_, O, A, B>,
     ) -> Result<Results<<O::C<C> as DeviceMatrix>::Host>, KernelError> {
         let HostCall { a, b, pattern, inputs } = call;
-        let (device, spec) = (&self.device, self.plan.spec());
+        let (device, spec) = (self.device(), self.plan().spec());
         let stream = Stream::new(device)?;
         let (a, b) = (O::A::<A>::upload(device, a)?, O::B::<B>::upload(device, b)?);
         let uploaded = UploadedInputs::upload(device, &inputs)?;
         let shape = self.result_shape(&a, &b)?;
         let mut c = O::result::<C>((device, stream.handle()), spec, shape, pattern, &inputs)?;
-        let reduction = program_of(&self.plan).and_then(Program::reduction);
+        let reduction = program_of(self.plan()).and_then(Program::reduction);
         let mut rows = reduction.map(|_| DeviceVector::zeros(device, c.shape().0)).transpose()?;
         self.launch(stream.handle(), (&a, &b, uploaded.inputs()), (&mut c, rows.as_mut()))?;
         stream.synchronize()?;
@@ -251,13 +226,13 @@ impl Launcher {
     /// # Errors
     /// [`KernelError::Factors`] where the kernel multiplies others.
     pub fn result_shape(&self, a: &impl DeviceMatrix, b: &impl DeviceMatrix) -> Result<(usize, usize), KernelError> {
-        let spec = self.plan.spec();
+        let spec = self.plan().spec();
         if spec.op == Op::Sdd {
             let (m, n) = (a.shape().0, b.shape().1);
             return Ok(if spec.transpose.is_on() { (n, m) } else { (m, n) });
         }
         let (sparse, dense) = factors(spec.op, a.untyped(), b.untyped())?;
-        Ok(fit::Shapes::of(spec, sparse.structure, &fit::Operand::from(&dense)).result)
+        Ok(Shapes::of(spec, sparse.structure, &Operand::from(&dense)).result)
     }
 
     /// A list of products for one launch.
@@ -265,37 +240,34 @@ impl Launcher {
         Batch::new(self)
     }
 
-    fn enqueue(&self, stream: StreamRef<'_>, operands: &DeviceProduct<'_, '_>) -> Result<(), KernelError> {
-        let shapes = self.check(operands)?;
-        // SAFETY: the kernel is the plan's, and the checks above have found the operands to fit it; C and the second result
-        // are what the caller borrowed mutably for this launch.
-        unsafe { self.launch_on(stream, operands, &operands.sparse, shapes.along) }
-    }
-
-    /// Launches an operation on operands that were checked, with the work of a pattern for the extent that it does not say.
-    ///
-    /// # Safety
-    /// As [`operation::launch`].
-    unsafe fn launch_on(
+    /// Launches an operation, with the work of the pattern of `sparse` for the extent that it does not say.
+    fn enqueue(
         &self,
         stream: StreamRef<'_>,
-        operands: &impl Operands<Address = DevicePtr>,
+        operands: &impl InMemory,
         sparse: &UntypedBsr<'_>,
-        along: usize,
     ) -> Result<(), KernelError> {
-        // SAFETY: as the caller vouches; the work plan was made for this pattern (by fingerprint, or on this stream ahead of
-        // the launch, of rows and columns that are checked there) and this extent; the workspace is this stream's.
+        self.check(operands)?;
+        let along = operands.pattern(self.plan()).1;
+        // SAFETY: the kernel is the plan's, and the check above has found the operands to fit it; C and the second result are
+        // what the caller borrowed mutably for this launch; the work plan was made for this pattern (by fingerprint, or on
+        // this stream ahead of the launch, of rows and columns that are checked there) and this extent; the workspace is this
+        // stream's.
         unsafe {
-            operation::launch(&mut self.machine(stream), &self.plan, operands, |_| match sparse.pattern {
+            operation::launch(&mut self.kernel.machine(stream), self.plan(), operands, |_| match sparse.pattern {
                 Some(pattern) => self.list(stream, pattern, along),
                 None => self.lists(stream, sparse, along),
             })
         }
     }
 
-    /// The GPU with this kernel and one stream.
-    pub(super) fn machine<'l>(&'l self, stream: StreamRef<'l>) -> Gpu<'l> {
-        Gpu { device: &self.device, function: &self.function, maps: &self.maps, stream }
+    /// Whether operands fit the kernel and each other, and where they are.
+    fn check(&self, operands: &impl InMemory) -> Result<(), KernelError> {
+        operands.check(self.plan())?;
+        if let Some(pattern) = operands.device_pattern() {
+            listed::check(self.plan(), pattern)?;
+        }
+        check::memory(self.plan(), self.device().info().ordinal, operands)
     }
 
     /// The work of a pattern that the host knows, made now or before.
@@ -306,16 +278,16 @@ impl Launcher {
         along: usize,
     ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
         let work = self.work(sparse, along)?;
-        let (columns, blocks) = match self.plan.tile_scheduler() {
+        let (columns, blocks) = match self.plan().tile_scheduler() {
             // These read no index, by block rows or by block columns.
             TileScheduler::StageMetadata(_) | TileScheduler::Sddmm => (None, None),
-            _ if self.plan.reads_block_columns() => {
-                let (columns, blocks) = sparse.by_columns(&self.device)?;
+            _ if self.plan().reads_block_columns() => {
+                let (columns, blocks) = sparse.by_columns(self.device())?;
                 (Some(columns), Some(blocks))
             }
             _ => (Some(sparse.col_idx), None),
         };
-        let lists = work.lists(self, stream)?;
+        let lists = work.lists(&self.kernel, stream)?;
         Ok((work.grid, Lists { columns, blocks, ..lists }))
     }
 
@@ -324,40 +296,10 @@ impl Launcher {
         let clusters = self.clusters_used();
         self.work.of((sparse.fingerprint, n, clusters), || {
             let WorkLists { grid, heads, tiles, stage_metadata, workspace } =
-                WorkLists::new(&self.plan, sparse.structure, n, clusters);
+                WorkLists::new(self.plan(), sparse.structure, n, clusters);
             let lists = [&heads, &tiles, &stage_metadata].map(Vec::as_slice);
-            UploadedWork::new(&self.device, grid, lists, workspace)
+            UploadedWork::new(self.device(), grid, lists, workspace)
         })
-    }
-
-    /// Whether the operands fit the kernel and each other.
-    pub(super) fn check(&self, operands: &DeviceProduct<'_, '_>) -> Result<fit::Shapes, KernelError> {
-        let Product { sparse, dense, c, .. } = operands;
-        let (sparse_name, dense_name) = fit::names(self.plan.spec());
-        place::check(
-            self.device.info().ordinal,
-            [(sparse_name, Some(sparse.on)), (dense_name, dense.on), ("C", c.on)],
-        )?;
-        let scales = operands.inputs.scales.unwrap_or(UntypedScales::NONE);
-        let (right, product) = (fit::Operand::from(dense), fit::Operand::from(c));
-        let shapes = fit::operands(&self.plan, (sparse.dtype, sparse.structure), &right, &product)?;
-        if let Some(pattern) = sparse.pattern {
-            listed::check(&self.plan, pattern)?;
-        }
-        fit::scales(&self.plan, sparse.structure, shapes.along, scales.kind, [scales.a.len, scales.b.len])?;
-        if self.plan.stores_by_tma() {
-            check_window(c)?;
-        }
-        let c_range = c.range();
-        if c.overlaps(dense) {
-            check_overlap(dense_name, c_range, dense.range())?;
-        }
-        check_overlap(sparse_name, c_range, sparse.values)?;
-        check_overlap("the block columns", c_range, sparse.index)?;
-        check_overlap("the scales of A", c_range, scales.a.range())?;
-        check_overlap("the scales of B", c_range, scales.b.range())?;
-        self.check_inputs(operands)?;
-        Ok(shapes)
     }
 }
 
@@ -365,7 +307,7 @@ impl Launcher {
 ///
 /// # Errors
 /// [`KernelError::Factors`] where the operation multiplies others.
-pub(super) fn factors<'a>(
+fn factors<'a>(
     op: Op,
     a: UntypedMatrix<'a>,
     b: UntypedMatrix<'a>,
@@ -381,11 +323,11 @@ pub(super) fn factors<'a>(
 ///
 /// # Errors
 /// [`KernelError::Factors`], [`KernelError::Result`].
-pub(super) fn operands<'i, 's>(
+fn product_of<'i, 's>(
     op: Op,
     call: &'i UntypedCall<'s>,
     results: UntypedResults<'_>,
-) -> Result<DeviceProduct<'i, 's>, KernelError> {
+) -> Result<Product<'i, UntypedBsr<'s>>, KernelError> {
     let (sparse, dense) = factors(op, call.a, call.b)?;
     match results.c {
         UntypedMatrix::Dense(c) => Ok(Product { sparse, dense, c, inputs: &call.inputs, second: results.second }),
@@ -393,29 +335,18 @@ pub(super) fn operands<'i, 's>(
     }
 }
 
-/// TMA writes whole 16-byte vectors: the end of a line that is no multiple of them must be C's own padding.
-fn check_window(c: &UntypedDense) -> Result<(), KernelError> {
-    let (line, bytes) = (c.line(), c.dtype.bytes() as usize);
-    let padded = line.max(1).next_multiple_of(16 / bytes);
-    if c.foreign && line != padded && c.ld != padded {
-        return Err(KernelError::Window { line, bytes, ld: c.ld, padded });
+/// What a launch of an SDDMM is given.
+///
+/// # Errors
+/// [`KernelError::Factors`] where not both factors are dense and the result is sparse.
+fn sddmm_of<'i, 'r>(
+    call: &'i UntypedCall<'_>,
+    results: UntypedResults<'r>,
+) -> Result<Sddmm<'i, UntypedBsr<'r>>, KernelError> {
+    match (call.a, call.b, results.c) {
+        (UntypedMatrix::Dense(a), UntypedMatrix::Dense(b), UntypedMatrix::Sparse(c)) => {
+            Ok(Sddmm { a, b, c, inputs: &call.inputs, second: results.second })
+        }
+        _ => Err(KernelError::Factors { expected: Op::Sdd }),
     }
-    Ok(())
-}
-
-pub(super) fn check_overlap(operand: &'static str, c: (u64, u64), other: (u64, u64)) -> Result<(), KernelError> {
-    check_overlap_of("C", operand, c, other)
-}
-
-/// No result may lie where something is read while it is written.
-fn check_overlap_of(
-    result: &'static str,
-    operand: &'static str,
-    c: (u64, u64),
-    other: (u64, u64),
-) -> Result<(), KernelError> {
-    if c.0 < other.1 && other.0 < c.1 {
-        return Err(KernelError::Overlap { result, operand, c: c.0, c_end: c.1, other: other.0, other_end: other.1 });
-    }
-    Ok(())
 }

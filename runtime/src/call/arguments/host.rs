@@ -1,9 +1,9 @@
 //! What a product on the host is given: the same tuples of host matrices, and of an SDDMM the pattern of its result.
 
 use super::{FurtherOf, NoneNeeded};
+use crate::call::matrix::DeviceMatrix;
+use crate::call::operation::{Dds, Dsd, Operation, Sdd};
 use crate::gpu::Plain;
-use crate::kernel::matrix::DeviceMatrix;
-use crate::kernel::operation::{Dds, Dsd, Operation, Sdd};
 use crate::{Bsr, Dense, Element, Inputs, Structure};
 
 /// Two factors on the host, and what else a product needs.

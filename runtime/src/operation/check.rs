@@ -1,0 +1,64 @@
+//! What the checks of all operations have in common.
+
+use bsr_codegen::Plan;
+
+use crate::error::KernelError;
+use crate::gpu::UntypedDense;
+use crate::{Dense, Dtype, Element, Layout, Structure};
+
+/// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
+/// fit 32 bits.
+pub(crate) const COORDINATE_BITS: u32 = 30;
+/// What is asked of a dense operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand {
+    pub(crate) dtype: Dtype,
+    pub(crate) layout: Layout,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+}
+
+impl<P> From<&UntypedDense<P>> for Operand {
+    fn from(dense: &UntypedDense<P>) -> Self {
+        let UntypedDense { dtype, layout, rows, cols, .. } = *dense;
+        Self { dtype, layout, rows, cols }
+    }
+}
+
+impl<T: Element> From<&Dense<T>> for Operand {
+    fn from(dense: &Dense<T>) -> Self {
+        Self { dtype: T::DTYPE, layout: dense.layout(), rows: dense.rows(), cols: dense.cols() }
+    }
+}
+
+/// Makes sure that the sparse matrix has the kernel's blocks.
+///
+/// # Errors
+/// [`KernelError::Block`].
+pub(crate) fn block(plan: &Plan, a: &Structure) -> Result<(), KernelError> {
+    let spec = plan.spec();
+    let (found_m, found_k) = a.block();
+    if (found_m, found_k) == (spec.bm as usize, spec.bk as usize) {
+        Ok(())
+    } else {
+        Err(KernelError::Block { found_m, found_k, bm: spec.bm, bk: spec.bk })
+    }
+}
+
+pub(super) fn dtype(
+    operand: &'static str,
+    key: &'static str,
+    found: Dtype,
+    expected: Dtype,
+) -> Result<(), KernelError> {
+    if found == expected { Ok(()) } else { Err(KernelError::Dtype { operand, key, found, expected }) }
+}
+
+pub(super) fn layout(
+    operand: &'static str,
+    key: &'static str,
+    found: Layout,
+    expected: Layout,
+) -> Result<(), KernelError> {
+    if found == expected { Ok(()) } else { Err(KernelError::Layout { operand, key, found, expected }) }
+}

@@ -1,0 +1,251 @@
+//! Products on the simulator, one or a list of them in one launch.
+
+use std::collections::HashMap;
+
+use bsr_codegen::{Op, Pdl, Plan};
+use bsr_simulator::{BufferId, Options, Report};
+
+use super::Simulated;
+use super::lines::writers_of;
+use super::lists::SPARE;
+use super::memory::{Blocks, apart, copy_lines, rows_of};
+use crate::call::arguments::UntypedHostCall;
+use crate::call::matrix::{HostDense, HostSparse, HostView};
+use crate::call::outcome::Outcome;
+use crate::epilogue::Results;
+use crate::error::{KernelError, SimulatedError};
+use crate::gpu::{DeviceInputs, UntypedDense, UntypedVector, held, initial};
+use crate::machine::{Lists, Machine, Sim};
+use crate::operation::check::Operand;
+use crate::operation::product::{self, Shapes};
+use crate::operation::{self, Operands, Product, Sddmm, program_of, sddmm};
+use crate::schedule::BatchLists;
+use crate::{Dense, Element, Structure};
+
+/// The operands of one product on the host, which fit the kernel.
+enum Problem<'h> {
+    Product { sparse: HostSparse<'h>, dense: HostDense<'h>, shapes: Shapes },
+    Sddmm { factors: [HostDense<'h>; 2], structure: &'h Structure },
+}
+
+/// Matrices by where they are on the host: problems may share them.
+#[derive(Default)]
+struct Shared {
+    dense: HashMap<*const (), UntypedDense<BufferId>>,
+    values: HashMap<*const (), BufferId>,
+}
+
+/// One product in the simulator's memory.
+struct Placed<'h, C> {
+    matrices: Matrices<'h>,
+    inputs: DeviceInputs<'h, BufferId>,
+    second: Option<UntypedVector<BufferId>>,
+    /// C on the host as it is before the launch, and the leading dimension of a dense one in memory.
+    c: Outcome<C>,
+    ld: usize,
+}
+
+/// Where the matrices of a product are.
+enum Matrices<'h> {
+    Product { sparse: Blocks<'h>, dense: UntypedDense<BufferId>, c: UntypedDense<BufferId> },
+    Sddmm { factors: [UntypedDense<BufferId>; 2], c: Blocks<'h> },
+}
+
+impl<'h> Problem<'h> {
+    /// Whether a call fits the kernel of a plan, with a C of elements `C`.
+    ///
+    /// # Errors
+    /// Operands that do not fit.
+    fn new<C: Element>(plan: &Plan, call: &UntypedHostCall<'h>) -> Result<Self, KernelError> {
+        let (spec, inputs) = (plan.spec(), &call.inputs);
+        let second = |rows| program_of(plan).and_then(|program| program.reduction()).map(|_| rows);
+        match (spec.op, call.a, call.b, call.pattern) {
+            (Op::Dsd, HostView::Sparse(sparse), HostView::Dense(dense), None)
+            | (Op::Dds, HostView::Dense(dense), HostView::Sparse(sparse), None) => {
+                let (rows, cols) = Shapes::of(spec, sparse.structure, &dense.operand).result;
+                let c = Operand { dtype: C::DTYPE, layout: spec.c_layout, rows, cols };
+                let stored = (sparse.dtype, sparse.structure);
+                let shapes = product::check(plan, stored, [&dense.operand, &c], &(inputs, None), second(rows))?;
+                Ok(Self::Product { sparse, dense, shapes })
+            }
+            (Op::Sdd, HostView::Dense(a), HostView::Dense(b), Some(structure)) => {
+                let (c, second) = ((C::DTYPE, structure), second(structure.rows()));
+                sddmm::check(plan, [&a.operand, &b.operand], c, &(inputs, Some(structure)), second)?;
+                Ok(Self::Sddmm { factors: [a, b], structure })
+            }
+            (Op::Dsd | Op::Dds, .., Some(_)) => Err(KernelError::Result { op: spec.op }),
+            (expected, ..) => Err(KernelError::Factors { expected }),
+        }
+    }
+}
+
+impl<C> Placed<'_, C> {
+    fn operands(&self) -> Box<dyn Operands<Address = BufferId> + '_> {
+        let Self { inputs, second, .. } = self;
+        match self.matrices {
+            Matrices::Product { sparse, dense, c } => Box::new(Product { sparse, dense, c, inputs, second: *second }),
+            Matrices::Sddmm { factors: [a, b], c } => Box::new(Sddmm { a, b, c, inputs, second: *second }),
+        }
+    }
+
+    /// C on the host, and the report with its writers if it is wanted.
+    fn result(self, sim: &mut Sim<'_>, report: bool) -> Outcome<C>
+    where
+        C: Element,
+    {
+        let mut outcome = self.c;
+        match (&mut outcome, &self.matrices) {
+            (Outcome::Dense(c), Matrices::Product { c: placed, .. }) => {
+                copy_lines(c, self.ld, &C::from_bytes(sim.memory.bytes(placed.ptr)));
+                if report {
+                    writers_of(&mut sim.report, placed.ptr, [self.ld, c.ld()].map(|ld| ld.max(1) * size_of::<C>()));
+                }
+            }
+            (Outcome::Blocks(c), Matrices::Sddmm { c: placed, .. }) => {
+                let bytes = size_of_val(&c[..]);
+                c.copy_from_slice(&C::from_bytes(&sim.memory.bytes(placed.values)[..bytes]));
+                if report {
+                    writers_of(&mut sim.report, placed.values, [bytes.max(1); 2]);
+                }
+            }
+            _ => {}
+        }
+        outcome
+    }
+}
+
+impl Simulated {
+    /// One product.
+    pub(crate) fn product<C: Element>(
+        &self,
+        call: &UntypedHostCall<'_>,
+        options: &Options,
+    ) -> Result<(Results<Outcome<C>>, Report), SimulatedError> {
+        let spec = self.plan.spec();
+        if spec.batch.is_on() {
+            return Err(KernelError::Batch { batch: true }.into());
+        }
+        let problem = Problem::new::<C>(&self.plan, call)?;
+        let mut sim = self.machine(options);
+        let placed = self.place::<C>(&mut sim, &mut Shared::default(), &problem, call);
+        let (operands, matrices) = (placed.operands(), &placed.matrices);
+        let list = |sim: &mut Sim<'_>| {
+            let (structure, along) = operands.pattern(&self.plan);
+            let (grid, lists) = self.list(sim, structure, along)?;
+            if let (Pdl::Early, Matrices::Product { sparse, .. }) = (spec.pdl, matrices) {
+                // No earlier kernel writes the sparse operand and the lists that are made of it.
+                let settled = [lists.heads, lists.tiles, lists.columns, lists.blocks, Some(sparse.values)];
+                settled.into_iter().flatten().for_each(|id| sim.memory.settle(id));
+            }
+            Ok((grid, lists))
+        };
+        // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
+        unsafe { operation::launch(&mut sim, &self.plan, &*operands, list)? };
+        let is_empty = operands.is_empty();
+        drop(operands);
+        let rows = rows_of(&sim, placed.second);
+        if is_empty {
+            return Ok((Results { c: placed.c, rows }, sim.report));
+        }
+        self.records.keep(sim.records());
+        let c = placed.result(&mut sim, true);
+        Ok((Results { c, rows }, sim.report))
+    }
+
+    /// A list of products in one launch.
+    pub(crate) fn products<C: Element>(
+        &self,
+        calls: &[UntypedHostCall<'_>],
+        options: &Options,
+    ) -> Result<(Vec<Outcome<C>>, Report), SimulatedError> {
+        let (mut sim, mut shared, mut placed) = (self.machine(options), Shared::default(), vec![]);
+        for (index, call) in calls.iter().enumerate() {
+            let problem = Problem::new::<C>(&self.plan, call)
+                .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
+            placed.push(self.place::<C>(&mut sim, &mut shared, &problem, call));
+        }
+        let operands: Vec<_> = placed.iter().map(Placed::operands).collect();
+        let patterns: Vec<_> = operands.iter().map(|operands| operands.pattern(&self.plan)).collect();
+        let work = BatchLists::new(&self.plan, &patterns, self.clusters);
+        let lists = [&work.heads, &work.tiles, &work.stage_metadata, &work.col_idx, &work.block_idx];
+        let lists = sim.lists(lists.map(Vec::as_slice), work.workspace);
+        let maps =
+            operation::maps(&self.plan, operands.iter().map(|operands| &**operands), |at, map| sim.map(at, map))?;
+        let lists = Lists { maps: Some(sim.maps(maps)), ..lists };
+        // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
+        unsafe { operation::launch_batch(&mut sim, &self.plan, work.grid, &lists)? };
+        self.records.keep(sim.records());
+        let is_empty: Vec<bool> = operands.iter().map(|operands| operands.is_empty()).collect();
+        drop(operands);
+        let results = placed.into_iter().zip(is_empty).enumerate();
+        let results = results.map(|(number, (placed, is_empty))| match is_empty {
+            true => placed.c,
+            false => placed.result(&mut sim, number == 0),
+        });
+        Ok((results.collect(), sim.report))
+    }
+
+    /// Copies the operands of a problem to the simulator's memory.
+    fn place<'h, C: Element>(
+        &self,
+        sim: &mut Sim<'_>,
+        shared: &mut Shared,
+        problem: &Problem<'h>,
+        call: &'h UntypedHostCall<'_>,
+    ) -> Placed<'h, C> {
+        let (spec, inputs) = (self.plan.spec(), &call.inputs);
+        let (matrices, rows, c, ld) = match problem {
+            Problem::Product { sparse, dense, shapes } => {
+                let (layout, (rows, cols)) = (spec.c_layout, shapes.result);
+                let before = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
+                let host = before.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
+                let (wide, structure) = (apart(&host), sparse.structure);
+                let c = self.dense_c(sim, &wide);
+                let spare = if self.lists.is_some() { SPARE } else { 0 };
+                // Without stored blocks nothing is read.
+                let unread = (structure.nnzb() == 0).then_some(c.ptr);
+                let mut upload = || {
+                    let mut values = sparse.memory.placed().1;
+                    // Slots that no block has hold what no block holds.
+                    values.extend(vec![0xFF; values.len() / structure.nnzb() * spare]);
+                    sim.bytes(values)
+                };
+                let key = std::ptr::from_ref(sparse.memory).cast();
+                let values = unread.unwrap_or_else(|| *shared.values.entry(key).or_insert_with(&mut upload));
+                let dense = self.factor(sim, shared, dense, unread);
+                let matrices =
+                    Matrices::Product { sparse: Blocks::new(structure, sparse.dtype, values, spare), dense, c };
+                (matrices, rows, Outcome::Dense(host), wide.ld())
+            }
+            Problem::Sddmm { factors, structure } => {
+                let host = held(inputs).unwrap_or_else(|| vec![C::POISON; structure.stored()]);
+                let id = sim.bytes(C::to_bytes(&host));
+                let values = sim.result(id);
+                // Factors without K are not read.
+                let unread = (factors[0].operand.cols == 0).then_some(id);
+                let factors = factors.map(|factor| self.factor(sim, shared, &factor, unread));
+                let matrices = Matrices::Sddmm { factors, c: Blocks::new(structure, C::DTYPE, values, 0) };
+                (matrices, structure.rows(), Outcome::Blocks(host), 0)
+            }
+        };
+        let (inputs, second) = (self.further(sim, inputs), self.second(sim, rows));
+        Placed { matrices, inputs, second, c, ld }
+    }
+
+    /// A dense factor; at another buffer's address, without content, where the kernel reads nothing of it.
+    fn factor(
+        &self,
+        sim: &mut Sim<'_>,
+        shared: &mut Shared,
+        dense: &HostDense<'_>,
+        unread: Option<BufferId>,
+    ) -> UntypedDense<BufferId> {
+        match unread {
+            Some(_) => self.dense(sim, dense, unread),
+            None => {
+                let key = std::ptr::from_ref(dense.memory).cast();
+                *shared.dense.entry(key).or_insert_with(|| self.dense(sim, dense, None))
+            }
+        }
+    }
+}
