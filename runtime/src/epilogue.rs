@@ -3,11 +3,12 @@
 mod supplied;
 
 use bsr_codegen::epilogue::{InputKind, Program};
+use bsr_codegen::{Dtype, Layout};
 use half::{bf16, f16};
 use rand::Rng;
 
 use crate::random::Streams;
-use crate::{Bsr, Dense, Dtype, Element, Layout, Permutation, Scales, Structure};
+use crate::{Bsr, Dense, Element, Permutation, Scales, Structure};
 pub(crate) use supplied::{InputType, Supplied};
 
 /// What a kernel reads besides its factors: what an epilogue's parameters are given, by name, scales, and an order of rows.

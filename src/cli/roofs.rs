@@ -73,7 +73,7 @@ pub(super) fn limit_of(
 /// Those of the device; a file that cannot be written.
 pub(super) fn measure(device: &Device, out: &mut dyn Write) -> Result<(), Failure> {
     let progress = Progress::new();
-    let measured = roofs::measure(device, &mut |what| progress.step(format!("measuring {what}")))?;
+    let measured = bsr::bench::measure_roofs(device, &mut |what| progress.step(format!("measuring {what}")))?;
     progress.done();
     writeln!(out, "\n{}", table(&measured))?;
     let no_place =

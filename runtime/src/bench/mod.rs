@@ -35,6 +35,7 @@ mod dense;
 mod interleave;
 mod power;
 mod report;
+mod roofs;
 mod timing;
 mod work;
 
@@ -42,5 +43,6 @@ pub use dense::DenseBaseline;
 pub use interleave::{Candidate, InterleaveOptions, interleave, interleave_watched};
 pub use power::{Clock, Power, PowerWatch};
 pub use report::{BenchRecord, DenseRecord, L2Before, ProblemRecord, ReportError, Subject};
+pub use roofs::{Progress, measure_roofs};
 pub use timing::{TimeUs, Timing, tflops};
 pub use work::Work;

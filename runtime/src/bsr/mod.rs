@@ -18,8 +18,8 @@ pub(crate) use validate::offsets as check_offsets;
 #[cfg(feature = "files")]
 pub(crate) use validate::padding_of as check_padding;
 
+use crate::Element;
 use crate::random::{Streams, fill_normal};
-use crate::{Element, GenerateError, Pattern};
 
 /// A block-sparse matrix: the [`Structure`] and the values of the stored blocks.
 ///
@@ -118,21 +118,6 @@ impl<T: Element> Bsr<T> {
         made.clear_padding();
         made
     }
-
-    /// A matrix with the blocks of `pattern` and independent draws in them, as from [`Bsr::normal`].
-    ///
-    /// # Errors
-    /// When the pattern cannot be had in this shape.
-    pub fn generate(
-        pattern: Pattern,
-        rows: usize,
-        cols: usize,
-        block: (usize, usize),
-        seed: u64,
-    ) -> Result<Self, GenerateError> {
-        Ok(Self::normal(pattern.structure(rows, cols, block, seed)?, seed))
-    }
-
     /// The values of the stored blocks: `nnzb` times `bm * bk`.
     pub fn values(&self) -> &[T] {
         &self.values

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use bsr_codegen::{KernelSpec, Op};
+use bsr_codegen::{KernelSpec, Layout, Op};
 
 use super::matrix::DeviceMatrix;
 #[cfg(feature = "simulator")]
@@ -13,7 +13,7 @@ use crate::error::KernelError;
 use crate::error::SimulatedError;
 use crate::gpu::{Device, DeviceBsr, DeviceDense, Plain, StreamRef, held, initial};
 use crate::reference::Comparison;
-use crate::{Dense, Element, Inputs, Layout, Structure};
+use crate::{Dense, Element, Inputs, Structure};
 
 /// A product of two matrices, by which of the three are sparse.
 ///

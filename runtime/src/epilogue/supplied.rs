@@ -1,7 +1,8 @@
 //! What a launch gives a kernel besides its factors, as far as it must fit the kernel, on the host and on any machine.
 
 use super::{Input, Inputs};
-use crate::{Dtype, Layout, Permutation, Scale, Structure};
+use crate::{Permutation, Structure};
+use bsr_codegen::{Dtype, Layout, Scale};
 
 /// What an epilogue's parameter is given, without its values.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::BsrError;
-use crate::read::MemoryError;
+use crate::memory::MemoryError;
 
 /// Why a pattern was refused, and what to write.
 #[derive(Clone, PartialEq, Error)]

@@ -13,10 +13,10 @@ use rand::seq::{SliceRandom, index};
 
 pub use error::GenerateError;
 
-use crate::Structure;
 use crate::bsr::check_offsets;
+use crate::memory::check_memory;
 use crate::random::Streams;
-use crate::read::check_memory;
+use crate::{Bsr, Element, Structure};
 
 /// Which blocks of a matrix are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -202,6 +202,22 @@ fn assemble(
     let row_ptr = std::iter::once(0).chain(ends).collect();
     let col_idx = columns.map(|column| column as i32).collect();
     Ok(Structure::new(shape.rows(), shape.cols(), shape.block(), row_ptr, col_idx)?)
+}
+
+impl<T: Element> Bsr<T> {
+    /// A matrix with the blocks of `pattern` and independent draws in them, as from [`Bsr::normal`].
+    ///
+    /// # Errors
+    /// When the pattern cannot be had in this shape.
+    pub fn generate(
+        pattern: Pattern,
+        rows: usize,
+        cols: usize,
+        block: (usize, usize),
+        seed: u64,
+    ) -> Result<Self, GenerateError> {
+        Ok(Self::normal(pattern.structure(rows, cols, block, seed)?, seed))
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a launch gives a kernel besides its factors.
 
 use arrayvec::ArrayVec;
+use bsr_codegen::{Dtype, Scale};
 
 use super::bsr::{DeviceBsr, Fingerprint};
 use super::buffer::{DevicePtr, Plain};
@@ -11,7 +12,7 @@ use super::order::{DeviceOrder, UntypedOrder};
 use super::scales::{DeviceScales, UntypedScales};
 use super::vector::{DeviceVector, UntypedVector};
 use crate::epilogue::{Blocks, Input, InputType, Inputs, Matrix, Numbers, Supplied};
-use crate::{Dense, Dtype, Element, Scale};
+use crate::{Dense, Element};
 
 /// Most parameters of an epilogue.
 const MOST: usize = 16;

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use bsr_codegen::Op;
+use bsr_codegen::{Dtype, Op};
 
 use super::check::{self, InBlocks, InMemory, Span};
 use super::{Launcher, UploadedWork, product_of, sddmm_of};
+use crate::Structure;
 use crate::call::arguments::{AnyArguments, AnyResults, UntypedCall, UntypedResults};
 use crate::error::KernelError;
 use crate::gpu::{
@@ -18,7 +19,6 @@ use crate::operation::check::COORDINATE_BITS;
 use crate::operation::product::names;
 use crate::operation::{self, Operands, Product, Sddmm};
 use crate::schedule::BatchLists;
-use crate::{Dtype, Structure};
 
 /// Words of a tensor map.
 const MAP_WORDS: usize = 16;

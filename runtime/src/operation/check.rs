@@ -1,10 +1,10 @@
 //! What the checks of all operations have in common.
 
-use bsr_codegen::Plan;
+use bsr_codegen::{Dtype, Layout, Plan};
 
 use crate::error::KernelError;
 use crate::gpu::UntypedDense;
-use crate::{Dense, Dtype, Element, Layout, Structure};
+use crate::{Dense, Element, Structure};
 
 /// Sizes stay below this power of two, so that a tile's coordinates and the coordinate that means "outside"
 /// fit 32 bits.

@@ -1,6 +1,6 @@
 //! Products with a dense result: C = A B with one sparse factor.
 
-use bsr_codegen::{ClusterTile, KernelSpec, Op, Plan, Problem, TileScheduler};
+use bsr_codegen::{ClusterTile, Dtype, KernelSpec, Op, Plan, Problem, TileScheduler};
 
 use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
 use super::inputs::{self, program_of};
@@ -10,7 +10,7 @@ use crate::epilogue::Supplied;
 use crate::error::KernelError;
 use crate::gpu::{DeviceInput, DeviceInputs, MOST_IN_X, MOST_IN_Y, Stored, UntypedDense, UntypedVector};
 use crate::schedule::slices;
-use crate::{Dtype, Scales, Structure};
+use crate::{Scales, Structure};
 
 /// As [`COORDINATE_BITS`], for the rows of A's values, one below another.
 const VALUE_ROW_BITS: u32 = 31;

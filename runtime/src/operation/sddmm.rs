@@ -1,14 +1,14 @@
 //! SDDMMs: the stored blocks of C = A B, with A and B dense.
 
-use bsr_codegen::{Plan, Problem, TileScheduler};
+use bsr_codegen::{Dtype, Plan, Problem, TileScheduler};
 
 use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
 use super::{Operands, further, inputs};
+use crate::Structure;
 use crate::bind::Slots;
 use crate::epilogue::Supplied;
 use crate::error::KernelError;
 use crate::gpu::{DeviceInputs, Stored, UntypedDense, UntypedVector};
-use crate::{Dtype, Structure};
 
 /// The operands of an SDDMM.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,9 @@ mod blocking;
 mod convert;
 #[cfg(feature = "files")]
 mod files;
-mod memory;
 mod sparse;
 
+pub use crate::memory::{MemoryError, check_memory, memory_available};
 pub use blocking::FillIn;
 pub(crate) use blocking::{Cursor, from_places};
 pub use convert::ConvertError;
@@ -23,7 +23,6 @@ pub use files::{
     ReadError, ReadProblem, load, load_array, open, parse_mtx, parse_npy, parse_npz, parse_npz_array,
     parse_safetensors, parse_smtx, text, text_of,
 };
-pub use memory::{MemoryError, check_memory, memory_available};
 pub use sparse::{Sparse, TripletError};
 
 /// No file, record or flag may claim more rows or columns than this: a row of zeros costs a file nothing, but costs us a row

@@ -1,7 +1,8 @@
 //! What a file says, before a block size is chosen.
 
 use crate::reorder::PermutationError;
-use crate::{Bsr, BsrError, DenseView, Dtype, Element, Permutation, Structure};
+use crate::{Bsr, BsrError, DenseView, Element, Permutation, Structure};
+use bsr_codegen::Dtype;
 
 /// A matrix with `f64` values, as a file holds it: by elements, in the file's own blocks, or dense.
 #[derive(Clone, Debug, PartialEq)]

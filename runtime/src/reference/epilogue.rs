@@ -1,14 +1,14 @@
 //! What an epilogue makes of a product, in f64, and how far off a kernel may be.
 
-use bsr_codegen::KernelSpec;
 use bsr_codegen::epilogue::{Element, Program};
+use bsr_codegen::{Dtype, KernelSpec};
 use rayon::prelude::*;
 
 use super::bounds::{Bounds, magnitudes, off};
 use super::tolerance::{f32_sums, half_ulp, short_sums, spec_accumulate};
 use super::{Comparison, ReferenceError, product_rows};
 use crate::epilogue::{Input, Inputs};
-use crate::{Bsr, DenseView, Dtype, Element as Value};
+use crate::{Bsr, DenseView, Element as Value};
 
 /// Relative error of the functions of an epilogue; see [`Program::FUNCTIONS`].
 const FUNCTIONS: f64 = 1.0 / (1 << 17) as f64;

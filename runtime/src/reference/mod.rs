@@ -17,6 +17,7 @@ mod sddmm_epilogue;
 mod tolerance;
 mod verify;
 
+use bsr_codegen::Scale;
 use rayon::prelude::*;
 use thiserror::Error;
 
@@ -30,7 +31,7 @@ pub(crate) use tolerance::{f32_sums, half_ulp};
 pub use tolerance::{tolerance, tolerance_of};
 pub use verify::WrongResult;
 
-use crate::{Bsr, BsrError, DenseView, Element, Scale, Scales, ScalesError};
+use crate::{Bsr, BsrError, DenseView, Element, Scales, ScalesError};
 
 /// Rows of C that one task computes: enough to use a widened panel of B many times.
 const TASK_ROWS: usize = 32;

@@ -1,9 +1,9 @@
 //! The reference of every operation: each is the product of a block-sparse matrix with a dense one, or its transpose.
 
-use bsr_codegen::{KernelSpec, Op};
+use bsr_codegen::{KernelSpec, Layout, Op};
 
 use super::{ReferenceError, multiply_rows_scaled};
-use crate::{Bsr, Dense, DenseView, Element, Layout, Scales};
+use crate::{Bsr, Dense, DenseView, Element, Scales};
 
 /// The product that `spec` says of its sparse factor and its dense one, A and B of `dsd`, B and A of `dds`: all rows of
 /// C one after the other, accumulated in `f64`; only stored blocks are multiplied.

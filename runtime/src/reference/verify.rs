@@ -1,7 +1,8 @@
 //! Whether a whole result is right: in the norm of all errors, and in each element.
 
 use super::{Comparison, Fused, ReferenceError};
-use crate::{DenseView, Element, Layout};
+use crate::{DenseView, Element};
+use bsr_codegen::Layout;
 
 /// How a result differs from the reference by more than rounding explains.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -25,10 +25,9 @@
 //! ```
 
 mod cluster;
-mod permutation;
 
+pub use crate::permutation::{Permutation, PermutationError};
 pub use cluster::cluster;
-pub use permutation::{Permutation, PermutationError};
 
 use crate::prune::{Keep, PruneError, prune};
 use crate::read::Sparse;

@@ -10,7 +10,6 @@
 //! sheet stands in, marked as such: those figures are at clocks that a power-limited card does not hold.
 
 mod limit;
-mod measure;
 mod remembered;
 mod sheet;
 
@@ -18,7 +17,6 @@ use bsr_codegen::Dtype;
 use serde::{Deserialize, Serialize};
 
 pub use limit::{Limit, LimitedBy, Placed, Traffic};
-pub use measure::{Progress, measure};
 #[cfg(feature = "files")]
 pub use remembered::remember;
 pub use remembered::{place_of_file, read};

@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bsr_codegen::Dtype;
 use thiserror::Error;
 
-use crate::Dtype;
 use crate::reorder::PermutationError;
 
 /// Why a file was not written: which one, the fact, and what to do. Nothing was changed.

@@ -38,7 +38,8 @@ pub use error::{WriteError, WriteProblem};
 pub use file::{file, remove_partial_files};
 pub use identity::FileId;
 
-use crate::{Bsr, Dtype, Element, Permutation};
+use crate::{Bsr, Element, Permutation};
+use bsr_codegen::Dtype;
 
 /// What to write besides the matrix, and over what.
 #[derive(Clone, Copy, Debug, Default)]

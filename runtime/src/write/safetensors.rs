@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
+use bsr_codegen::Dtype;
 use safetensors::tensor::{Dtype as Kind, TensorInfo};
 use serde_json::{Map, Value};
 
 use super::error::WriteProblem;
 use super::file::Out;
 use super::{padded, signed};
-use crate::{Bsr, Dtype, Element, Permutation};
+use crate::{Bsr, Element, Permutation};
 
 /// Writes `matrix` as the tensors that a `torch.sparse_bsr_tensor` is made of.
 pub(super) fn write<T: Element>(

@@ -147,7 +147,7 @@ fn a_gpus_roofs_are_those_of_a_gpu() {
         }
     };
     let mut told = vec![];
-    let measured = roofs::measure(&device, &mut |what| told.push(what.to_owned())).unwrap();
+    let measured = bsr_runtime::bench::measure_roofs(&device, &mut |what| told.push(what.to_owned())).unwrap();
     let _ = writeln!(std::io::stderr(), "{measured:#?}");
     assert!(!told.is_empty());
     if let Some(sheet) = roofs::Sheet::of(&measured.gpu) {

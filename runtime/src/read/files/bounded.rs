@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::ReadProblem;
-use crate::read::memory::{check_against, memory_available, size};
+use crate::memory::{check_against, memory_available, size};
 
 /// The bytes of a file. A device or a pipe, whose length nobody knows, is read as long as memory has room.
 pub(super) fn file(path: &Path) -> Result<Vec<u8>, ReadProblem> {

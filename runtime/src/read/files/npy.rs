@@ -5,8 +5,8 @@
 //! that a hostile header can neither recurse, overflow nor claim memory.
 
 use super::ReadProblem;
-use crate::Dtype;
 use crate::read::check_memory;
+use bsr_codegen::Dtype;
 
 /// An array as it lies in the file: little-endian numbers, in C order.
 #[derive(Debug)]

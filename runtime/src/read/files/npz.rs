@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 use std::path::Path;
 
+use bsr_codegen::Dtype;
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -11,8 +12,8 @@ use super::choice::{Listed, choose};
 use super::error::Place;
 use super::npy::{self, Array};
 use super::{ReadError, ReadProblem, Sparse, check_sides};
+use crate::Permutation;
 use crate::read::check_memory;
-use crate::{Dtype, Permutation};
 
 const WRITE: &str = "write the file with scipy.sparse.save_npz";
 

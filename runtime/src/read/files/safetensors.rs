@@ -6,6 +6,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use bsr_codegen::Dtype;
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype as Kind, Metadata, TensorInfo};
 
@@ -14,7 +15,7 @@ use super::choice::{Listed, choose};
 use super::error::Place;
 use super::{ReadError, ReadProblem, Sparse, check_sides};
 use crate::read::check_memory;
-use crate::{Dtype, Element, Permutation};
+use crate::{Element, Permutation};
 
 const WRITE: &str = "the file was cut short or altered; write it again";
 /// The longest header that the format allows.

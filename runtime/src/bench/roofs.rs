@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bsr_codegen::Dtype;
 use bsr_codegen::roofs::RoofKernel;
 
-use super::{LaunchRoof, MeasuredRoofs, TensorRoof};
 use crate::bench::{Candidate, InterleaveOptions, Power, interleave_watched};
 use crate::gpu::{
     Device, DeviceBuffer, DevicePtr, Event, Function, GpuError, Graph, LaunchDims, Module, Stream, StreamRef,
     launch_params, target_runs_on,
 };
+use crate::roofs::{LaunchRoof, MeasuredRoofs, TensorRoof};
 use crate::{Dense, Element, e4m3};
 
 /// Told what is measured next.
@@ -34,7 +34,7 @@ const REPEATS: usize = 11;
 ///
 /// # Errors
 /// Those of the device; [`GpuError::OutOfMemory`] where less than 1 GiB is free.
-pub fn measure(device: &Device, progress: &mut Progress<'_>) -> Result<MeasuredRoofs, GpuError> {
+pub fn measure_roofs(device: &Device, progress: &mut Progress<'_>) -> Result<MeasuredRoofs, GpuError> {
     let runs =
         |kernel: RoofKernel| target_runs_on(kernel.arch().target, device.info().compute_capability) == Some(true);
     let [hbm_read_tbs, hbm_copy_tbs] = memory(device, progress)?;
@@ -179,7 +179,7 @@ fn tensor(device: &Device, dtype: Dtype) -> Result<TensorRoof, GpuError> {
 fn operands(dtype: Dtype) -> Vec<u8> {
     fn drawn<T: Element>(bytes: u32) -> Vec<u8> {
         let count = (bytes / T::DTYPE.bytes()) as usize;
-        T::to_bytes(&Dense::<T>::normal(1, count, crate::Layout::RowMajor, 0).into_vec())
+        T::to_bytes(&Dense::<T>::normal(1, count, bsr_codegen::Layout::RowMajor, 0).into_vec())
     }
     let bytes = RoofKernel::OPERAND_BYTES.iter().sum();
     match dtype {

@@ -1,10 +1,11 @@
 //! An order of rows, checked once.
 
+use bsr_codegen::Layout;
 use rand::seq::SliceRandom;
 use thiserror::Error;
 
 use crate::random::Streams;
-use crate::{Dense, Element, Layout};
+use crate::{Dense, Element};
 
 /// An order of the rows of a matrix: row `i` of the reordered matrix is row `as_slice()[i]` of the original.
 ///
