@@ -84,7 +84,7 @@ def sparsify_(model: torch.nn.Module, config: SparsifyConfig | None = None, **se
 
     if not _replace(model, make):
         raise Error(
-            f"no linear layer of the model is named as include = {config.include!r} and exclude = {config.exclude!r} say\n"
+            f"no linear layer of the model has a name that include = {config.include!r} matches and exclude = {config.exclude!r} does not\n"
             "  help: `[n for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)]` lists the names"
         )
     return model

@@ -202,7 +202,7 @@ def parallelize_(
     plan = dict(plan) if plan is not None else None
     for style in (plan or {}).values():
         if style not in STYLES:
-            raise Error(f"a plan says `{style}` of a layer\n  help: use one of {', '.join(STYLES)}")
+            raise Error(f"`{style}` is no style of a plan\n  help: use one of {', '.join(STYLES)}")
     count = 0
     for name, parent in list(model.named_modules()):
         columns: list[str] = []
@@ -284,7 +284,7 @@ def _style(name: str, module: torch.nn.Module, plan: Mapping[str, str] | None) -
     expected = BlockSparseMLP if style == "mlp" else BlockSparseLinear
     if style is not None and not isinstance(module, expected):
         raise Error(
-            f"the plan says `{style}` of `{name}`, which is a {type(module).__name__}\n"
+            f"the plan has style `{style}` for `{name}`, which is a {type(module).__name__}\n"
             f"  help: this style is for a {expected.__name__}"
         )
     return style

@@ -15,7 +15,7 @@ use crate::threads::detached;
 /// Widths of the dense tile that are tried where the chosen kernel has no room for an epilogue.
 const NARROWER: [u32; 5] = [256, 128, 64, 32, 16];
 
-/// The kernel for a product of a pattern along `n` (of a sampled product: along its K), and how it was chosen.
+/// The kernel for a product of a pattern along `n` (of an SDDMM: along its K), and how it was chosen.
 pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: usize) -> PyResult<Arc<Choice>> {
     let facts = Facts::of(facts);
     let structure = &pattern.structure;

@@ -28,7 +28,7 @@ mod _native {
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]
-    use crate::cpu::{multiply, multiply_sampled};
+    use crate::cpu::{multiply, multiply_sddmm};
     #[pymodule_export]
     use crate::errors::Error;
     #[pymodule_export]

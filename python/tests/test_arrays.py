@@ -44,7 +44,7 @@ def test_dlpack_is_a_view(rng) -> None:
     assert torch.equal(w @ ThroughDlpack(x), w @ x)
     assert torch.equal(bsr.linear(ThroughDlpack(x.t()), w), bsr.linear(x.t(), w))
     assert torch.equal(
-        bsr.sampled(ThroughDlpack(torch.ones(64, 3)), torch.ones(3, 48), w).values, torch.full((6, 16, 16), 3.0)
+        bsr.sddmm(ThroughDlpack(torch.ones(64, 3)), torch.ones(3, 48), w).values, torch.full((6, 16, 16), 3.0)
     )
 
 

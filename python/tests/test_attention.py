@@ -318,7 +318,7 @@ def test_masks_of_flex_attention() -> None:
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(bsr.attention(q, k, v, Mask.from_block_mask(block_mask, mask=text)), expected)
         for score in (None, "8.0 * tanh(s * scale / 8.0)"):
-            with pytest.raises(bsr.Error, match="blocks are partial, and no mask"):
+            with pytest.raises(bsr.Error, match="blocks are partial, and there is no condition"):
                 bsr.attention(q, k, v, block_mask, score=score)
 
 
@@ -338,7 +338,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
             "and slopes are given",
         ),
         (lambda: vectors_of(torch.ones(3)), "`slopes` is 3 on cpu, a Heads of 1 problems, 4 heads"),
-        (lambda: vectors_of(torch.ones(4).requires_grad_()), "wants a gradient"),
+        (lambda: vectors_of(torch.ones(4).requires_grad_()), "requires a gradient"),
         (lambda: bsr.attention(q[:, :3], k, v, mask), "divides 3"),
         (lambda: bsr.attention(q, k.float(), v, mask), "convert them"),
         (lambda: bsr.attention(q[:, :, :31], k, v, mask), "32 queries x 32 keys, and q has 31"),

@@ -30,7 +30,7 @@ def test_scipys_matrices_share_their_values(rng, kind) -> None:
     close(bsr.bsr_gemm(theirs, x), theirs @ x)
     close(bsr.linear(y, theirs, activation="relu"), np.maximum(y @ theirs.T.toarray(), 0))
     close(bsr.ffn(y, theirs, ours.T.to_scipy(), activation="none"), y @ theirs.toarray().T @ theirs.toarray())
-    close(bsr.sampled(np.eye(128, 96, dtype=np.float32), x @ y, theirs).nnz, w.nnz)
+    close(bsr.sddmm(np.eye(128, 96, dtype=np.float32), x @ y, theirs).nnz, w.nnz)
     close(bsr.linear_batch([y], [theirs])[0], bsr.linear(y, w))
 
 
@@ -53,7 +53,7 @@ def test_tensors_of_blocks_are_operands(rng) -> None:
     w = bsr.from_dense(torch.randn(128, 96), (32, 16), keep=0.5)
     theirs, x, y = w.to_torch(), torch.randn(96, 5), torch.randn(5, 96)
     assert torch.equal(bsr.bsr_gemm(theirs, x), w @ x) and torch.equal(bsr.linear(y, theirs), bsr.linear(y, w))
-    assert bsr.sampled(torch.randn(128, 3), torch.randn(3, 96), theirs).pattern == w.pattern
+    assert bsr.sddmm(torch.randn(128, 3), torch.randn(3, 96), theirs).pattern == w.pattern
     assert bsr.explain(theirs.to(torch.bfloat16), 8) == bsr.explain(w.to(torch.bfloat16), 8)
     kernel = bsr.Kernel("bm = 32, bn = 64, bk = 16, dtype = f16")
     assert torch.equal(kernel(theirs.half(), x.half()), kernel(w.half(), x.half()))
@@ -86,7 +86,7 @@ def test_gradients_reach_the_values_of_a_tensor_of_blocks(rng) -> None:
     [
         (lambda: bsr.bsr_gemm(sparse.csr_array(np.eye(4)), np.ones(4)), ["a csr matrix", "tobsr(blocksize=(64, 64))"]),
         (lambda: bsr.from_dense(sparse.csr_array(np.eye(4)), (2, 2)), ["a sparse csr matrix", "toarray()"]),
-        (lambda: bsr.from_dense(np.eye(4), (2, 2)) @ sparse.csr_array(np.eye(4)), ["a dense array is wanted"]),
+        (lambda: bsr.from_dense(np.eye(4), (2, 2)) @ sparse.csr_array(np.eye(4)), ["a dense array is expected"]),
         (lambda: bsr.from_dense(np.eye(4, dtype=np.float16), (2, 2)).bfloat16().to_scipy(), ["scipy has no bf16"]),
     ],
 )
@@ -104,7 +104,7 @@ def test_other_layouts_of_tensors_are_refused_with_the_way_on() -> None:
         with pytest.raises(bsr.Error, match=r"to_sparse_bsr\(\(64, 64\)\)"):
             bsr.bsr_gemm(layout, torch.ones(64))
         assert torch.equal(bsr.bsr_gemm(layout.to_sparse_bsr((64, 64)), torch.ones(64)), torch.ones(64)), "what it says"
-        with pytest.raises(bsr.Error, match="a dense array is wanted"):
+        with pytest.raises(bsr.Error, match="a dense array is expected"):
             bsr.from_dense(torch.eye(64), (16, 16)) @ layout
 
 

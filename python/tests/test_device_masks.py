@@ -130,9 +130,9 @@ def test_scores_are_computed_in_the_blocks_that_need_them(device) -> None:
         same([bsr.attention(*given, mask)], [bsr.attention(*given, below)])
     partial = DeviceMask(SIZES, block, *lists(host(flags("all", block, 2), block, None), device))
     assert partial.scored().to_mask() == partial.to_mask().scored()
-    with pytest.raises(bsr.Error, match="some blocks are partial, and no mask tells"):
+    with pytest.raises(bsr.Error, match="some blocks are partial, and there is no condition"):
         bsr.attention(*given, partial)
-    with pytest.raises(bsr.Error, match="some blocks are partial, and no mask tells"):
+    with pytest.raises(bsr.Error, match="some blocks are partial, and there is no condition"):
         bsr.attention(*given, partial, **(how | {"mask": None}))
     # A condition of a call counts in whole blocks, too.
     same(bsr.attention(*given, partial, causal=True), bsr.attention(*given, below))
@@ -236,7 +236,7 @@ def test_tensors_that_are_no_masks_are_refused() -> None:
     refused = [
         ((indptr.float(), indices), {}, "indptr is torch.float32"),
         ((indptr, indices.long()), {}, "both of one type"),
-        ((indptr, indices[::2]), {"capacity": 3}, "read where they lie"),
+        ((indptr, indices[::2]), {"capacity": 3}, "must be contiguous"),
         ((indptr[:-1], indices), {}, "5 row starts and per = 'all', of 5 rows"),
         ((indptr, indices), {"per": "row"}, "per = 'row'"),
         ((indptr, indices, partial[:-1]), {}, "partial is "),

@@ -54,7 +54,7 @@ def test_products_are_those_of_the_host_s_pattern(device, index) -> None:
         torch.randn(ROWS, 32, device=device, dtype=kind(device)),
         torch.randn(32, COLS, device=device, dtype=kind(device)),
     )
-    found, expected = bsr.sampled(a, b, on_device), bsr.sampled(a, b, host)
+    found, expected = bsr.sddmm(a, b, on_device), bsr.sddmm(a, b, host)
     close(found.values[: host.nnzb], expected.values)
     assert not found.values[host.nnzb :].any(), "places without a block"
     on_device.pattern.check()
@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
         (lambda: make.from_mask(torch.zeros(4, 4, dtype=torch.bool), (ROWS, COLS), BLOCK, 3), "4 x 5 booleans"),
         (lambda: make.from_torch(torch.zeros(3, 3)), "has no blocks"),
         (lambda: bsr.BsrMatrix(w.values[1:], w.pattern), "but "),
-        (lambda: bsr.explain(w.to(torch.bfloat16), 8, gpu="NVIDIA H200"), "lives on a device"),
+        (lambda: bsr.explain(w.to(torch.bfloat16), 8, gpu="NVIDIA H200"), "is on a device"),
     ]
     for attempt, words in wrong:
         with pytest.raises(bsr.Error, match=words):

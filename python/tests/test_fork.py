@@ -21,7 +21,7 @@ def work(_=None):
     signal.alarm(600)  # A process that waits for threads which are gone is ended; the others take a moment.
     assert np.array_equal(w @ x, kernel(w, x)) and bsr.simulate(kernel, w, x).findings == []
     bsr.bsr_gemm(w, np.ones((192, 3), np.float16), transpose=True)
-    bsr.sampled(np.ones((192, 8), np.float16), np.ones((8, 128), np.float16), w)
+    bsr.sddmm(np.ones((192, 8), np.float16), np.ones((8, 128), np.float16), w)
     return bsr.explain(w, 512)
 
 def child(work):

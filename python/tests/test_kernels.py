@@ -102,7 +102,7 @@ def test_kernels_with_another_sparse_matrix(rng) -> None:
     close(stored.to_dense(), 0.25 * (a.T.astype(np.float64) @ b.astype(np.float64)) * whole)
 
 
-def test_a_sampled_product_that_is_stored_transposed(rng) -> None:
+def test_an_sddmm_that_is_stored_transposed(rng) -> None:
     pattern = bsr.Pattern.from_mask(rng.random((3, 2)) < 0.7, (70, 64), (32, 32))
     a, b = rng.standard_normal((64, 48)).astype(np.float16), rng.standard_normal((48, 70)).astype(np.float16)
     mask = bsr.from_dense(rng.standard_normal((70, 64)).astype(np.float16), (32, 32), mask=pattern.mask())

@@ -75,7 +75,7 @@ class Ready:
             out = (values, facts["out"], blocks * bm, bk, bk, 1)
             a, b = strided(first, kind, self.shapes[0]), strided(second, kind, self.shapes[1])
             assert [facts["a_layout"], facts["b_layout"]] == ["col" if shape[2] else "row" for shape in self.shapes]
-            return _native.multiply_sampled(self.pattern, a, b, out)
+            return _native.multiply_sddmm(self.pattern, a, b, out)
         assert [facts["b_layout"], facts["c_layout"]] == ["col" if shape[2] else "row" for shape in self.shapes]
         given = [self.input(described, place) for described, place in zip(self.further, places)]
         epilogue = None if self.loaded.epilogue is None else (self.loaded.epilogue, given)
@@ -239,11 +239,11 @@ def test_layers_of_float8_are_launched(dtype, shape) -> None:
     assert Ready.launches == 2
 
 
-def test_sampled_products_are_launched() -> None:
+def test_sddmms_are_launched() -> None:
     w = matrix(64, 48, (16, 8))
     a, b = torch.randn(24, 64, dtype=torch.bfloat16).t(), torch.randn(24, 48, dtype=torch.bfloat16)
     for _ in range(2):
-        assert torch.equal(_torch._sampled_cuda(a, b, w.key), torch.ops.bsr_gemm.sampled(a, b, w.key))
+        assert torch.equal(_torch._sddmm_cuda(a, b, w.key), torch.ops.bsr_gemm.sddmm(a, b, w.key))
     assert len(_gpu._ready) == 1 and Ready.launches == 2
 
 
@@ -269,7 +269,7 @@ def test_an_empty_pattern_is_not_launched() -> None:
     w = bsr.from_dense(torch.zeros(32, 32, dtype=torch.bfloat16), (16, 16))
     found = _torch._linear_cuda(torch.ones(4, 32, dtype=torch.bfloat16), w.values, torch.ones(32), w.key, False, "relu")
     assert w.nnzb == 0 and (found == 1).all() and Ready.launches == 0
-    assert not np.any(_torch._sampled_cuda(torch.ones(32, 4), torch.ones(4, 32), w.key).numpy())
+    assert not np.any(_torch._sddmm_cuda(torch.ones(32, 4), torch.ones(4, 32), w.key).numpy())
 
 
 def test_a_first_use_measures_where_the_settings_say_so(monkeypatch, tmp_path) -> None:

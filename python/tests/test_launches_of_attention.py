@@ -115,7 +115,7 @@ class View:
 
 
 class Ready(fakes.Ready):
-    """A product whose pattern may live on the device; sampled ones have epilogues."""
+    """A product whose pattern may live on the device; SDDMMs have epilogues."""
 
     def input(self, described, place):
         name, what, kind, *_ = described
@@ -154,7 +154,7 @@ class Ready(fakes.Ready):
         a, b = (fakes.strided(at, kind, shape) for at, shape in zip((first, second), self.shapes))
         given = [self.input(described, place) for described, place in zip(self.further, places)]
         epilogue = None if self.loaded.epilogue is None else (self.loaded.epilogue, given)
-        return _native.multiply_sampled(self.pattern, a, b, out, epilogue)
+        return _native.multiply_sddmm(self.pattern, a, b, out, epilogue)
 
 
 @pytest.fixture(autouse=True)
@@ -294,9 +294,9 @@ def test_gradients_launch_what_the_cpu_computes(score, monkeypatch) -> None:
 
     def launched(a, b, pattern, epilogue, given, dtype=None):
         out = a.new_empty((pattern.nnzb, *pattern.block), dtype=dtype or a.dtype)
-        return _launch.sampled(a, b, out, pattern, epilogue, given)
+        return _launch.sddmm(a, b, out, pattern, epilogue, given)
 
-    monkeypatch.setattr(_attention_gradient, "sampled", launched)
+    monkeypatch.setattr(_attention_gradient, "sddmm", launched)
     found = _attention_gradient.gradients(*inputs)
     assert Ready.launches == 2 + (score == SCORES[2])
     for ours, theirs in zip(found, expected):
@@ -343,7 +343,7 @@ def test_products_of_patterns_on_devices() -> None:
             assert torch.equal(_torch._linear_cuda(*how), expected)
             assert torch.equal(_launch.direct(*how), expected)
         a, b = torch.randn(64, 32, dtype=torch.bfloat16), torch.randn(32, 80, dtype=torch.bfloat16)
-        found, expected = _torch._sampled_cuda(a, b, pattern.key), torch.ops.bsr_gemm.sampled(a, b, pattern.key)
+        found, expected = _torch._sddmm_cuda(a, b, pattern.key), torch.ops.bsr_gemm.sddmm(a, b, pattern.key)
         assert torch.equal(found, expected) and not found[host.nnzb :].any()
     kept = len(_gpu._sparse), len(_gpu._layers)
     key = pattern.key

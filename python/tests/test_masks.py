@@ -220,7 +220,9 @@ def test_integers_that_would_be_equal_are_refused(qkv) -> None:
         pairs = ids[: SIZES[0], None] == ids[None, :]
         assert error(attend(*qkv, mask=text, numbers=given, block=BLOCK), pairs, given=qkv) < 1e-12
         for further in (1, -(1 << 40)):
-            with pytest.raises(bsr.Error, match="is read as torch.float32, which has all integers up to 16777216"):
+            with pytest.raises(
+                bsr.Error, match="is converted to torch.float32, which represents integers exactly up to 16777216"
+            ):
                 attend(*qkv, mask=text, numbers={"a": ids[: SIZES[0]] + further, "b": ids + further}, block=BLOCK)
     few = torch.arange(SIZES[1]) * 8
     narrow = "|a: Rows<bf16>, b: Cols<bf16>| a == b"

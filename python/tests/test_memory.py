@@ -29,7 +29,7 @@ refused("the dense matrix", large.to_dense)
 refused("the result", lambda: large @ np.broadcast_to(np.float32(1), (1 << 20, 1024)))
 refused("the mask of all blocks", lambda: bsr.Pattern((1 << 20, 1 << 20), (16, 16), [0] * 65537, []).mask())
 block = bsr.Pattern((64, 64), (1 << 20, 1 << 20), [0, 1], [0])
-refused("the result", lambda: bsr.sampled(np.ones((64, 8)), np.ones((8, 64)), block))
+refused("the result", lambda: bsr.sddmm(np.ones((64, 8)), np.ones((8, 64)), block))
 wide = bsr.Pattern((64, 2**31 - 1), (64, 1), [0, 1], [5])
 refused("the index of the transposed pattern", wide.transposed)
 print(large, wide)
@@ -67,7 +67,7 @@ def test_large_blocks_are_multiplied_in_parts(rng, block) -> None:
     dense, x, y = w.to_dense(), rng.standard_normal((700, 70)), rng.standard_normal((1100, 70))
     assert np.allclose(w @ x, dense @ x, atol=1e-9) and np.allclose(y.T @ w, y.T @ dense, atol=1e-9)
     stored = bsr.from_dense(np.ones((1100, 700)), block, mask=w.pattern.mask()).to_dense()
-    assert np.allclose(bsr.sampled(y, x.T, w).to_dense(), (y @ x.T) * stored, atol=1e-9)
+    assert np.allclose(bsr.sddmm(y, x.T, w).to_dense(), (y @ x.T) * stored, atol=1e-9)
 
 
 def test_rows_of_large_blocks_are_collected_in_parts(rng) -> None:

@@ -36,7 +36,8 @@ def test_products_of_numpy_arrays(rng, m, k, n, dtype) -> None:
     close(bsr.bsr_gemm(w, y, transpose=True), w.to_dense().astype(np.float64).T @ y, dtype)
     close(y.T @ w, y.astype(np.float64).T @ w.to_dense(), dtype)
     a, b = rng.standard_normal((m, n)).astype(dtype), rng.standard_normal((n, k)).astype(dtype)
-    stored = bsr.sampled(a, b, w)
+    assert bsr.sampled is bsr.sddmm, "its earlier name"
+    stored = bsr.sddmm(a, b, w)
     mask = bsr.from_dense(np.ones((m, k)), (32, 16), mask=w.pattern.mask()).to_dense()
     close(stored.to_dense(), (a.astype(np.float64) @ b.astype(np.float64)) * mask, dtype)
 
@@ -107,7 +108,7 @@ def test_an_empty_pattern_is_zero(rng) -> None:
         (lambda w: bsr.linear(np.ones((3, 48)), np.ones((64, 48))), ["ndarray, not a BsrMatrix", "from_dense"]),
         (lambda w: bsr.bsr_gemm(np.ones((64, 48)), np.ones((48, 3))), ["ndarray, not a BsrMatrix"]),
         (
-            lambda w: bsr.sampled(np.ones((64, 7)), np.ones((8, 48)), w),
+            lambda w: bsr.sddmm(np.ones((64, 7)), np.ones((8, 48)), w),
             ["64 x 7 times 8 x 48", "A's columns are B's rows"],
         ),
     ],
@@ -130,7 +131,7 @@ def test_arrays_and_tensors_are_not_mixed(rng) -> None:
         lambda: bsr.linear(x, v),
         lambda: bsr.linear(x, w, torch.from_numpy(bias)),
         lambda: bsr.linear(torch.from_numpy(x), v, bias),
-        lambda: bsr.sampled(torch.ones(64, 2), np.ones((2, 48)), w),
+        lambda: bsr.sddmm(torch.ones(64, 2), np.ones((2, 48)), w),
     ):
         with pytest.raises(bsr.Error, match="torch.from_numpy"):
             call()
@@ -256,7 +257,7 @@ def products_of_tensors(device, shape, dtype, block) -> None:
     check(torch.nn.functional.linear(x.t(), w), x.double().t() @ exact.t())
     a, b = torch.randn(m, n, dtype=dtype, device=device), torch.randn(n, k, dtype=dtype, device=device)
     whole = bsr.from_dense(torch.ones(m, k), block, mask=w.pattern.mask()).to_dense().to(device)
-    check(bsr.sampled(a, b, w).to_dense(), a.double() @ b.double() * whole)
-    check(bsr.sampled(a.t().contiguous().t(), b, w).to_dense(), a.double() @ b.double() * whole)
+    check(bsr.sddmm(a, b, w).to_dense(), a.double() @ b.double() * whole)
+    check(bsr.sddmm(a.t().contiguous().t(), b, w).to_dense(), a.double() @ b.double() * whole)
     batch = torch.randn(2, k, n, dtype=dtype, device=device)
     check(w @ batch, exact @ batch.double())

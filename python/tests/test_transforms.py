@@ -68,7 +68,7 @@ def test_products_under_transforms(activation) -> None:
     assert torch.allclose(found, expected, atol=1e-6)
     a, b = torch.randn(22, 5, dtype=torch.float64), torch.randn(5, 14, dtype=torch.float64)
     stored = [
-        lambda a, b: bsr.sampled(a, b, w).values,
+        lambda a, b: bsr.sddmm(a, b, w).values,
         lambda a, b: bsr._lib._matrix.gather(a @ b, w.pattern),
     ]
     for way in (lambda f: func.jvp(f, (a, b), (a.cos(), b.cos())), lambda f: func.jacrev(f, argnums=(0, 1))(a, b)):

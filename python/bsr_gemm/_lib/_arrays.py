@@ -67,8 +67,8 @@ def as_array(array: Any) -> Any:
 
 def _is_sparse(found: str, dense: str) -> Error:
     return Error(
-        f"{found} stands where a dense array is wanted\n  help: `x.{dense}`; one of blocks is a `BsrMatrix` by "
-        "`bsr_gemm.BsrMatrix.from_torch` and `.from_scipy`"
+        f"{found} was passed where a dense array is expected\n  help: `x.{dense}`; for a BSR matrix "
+        "`bsr_gemm.BsrMatrix.from_torch` or `.from_scipy`"
     )
 
 
@@ -154,7 +154,7 @@ def _on_gpu(array: Any) -> Any:
 
     if not torch.cuda.is_available():
         raise Error(
-            f"a {type(array).__name__} says by `__cuda_array_interface__` that it is on a GPU, and PyTorch finds none\n"
+            f"a {type(array).__name__} is on a GPU according to `__cuda_array_interface__`, and PyTorch finds no GPU\n"
             "  help: install PyTorch with CUDA, or pass an array of NumPy"
         )
     tensor = torch.as_tensor(array, device="cuda")

@@ -103,13 +103,11 @@ def gradients(
     delta = torch.nn.functional.pad(delta, (0, high - queries)).reshape(-1)
     q, do = (_rows(tensor, high) for tensor in (q, do))
     k, v = (_rows(tensor, wide) for tensor in (k, v))
-    p = sampled(q, k.t(), whole.pattern, PROBABILITIES, {"lse": sums, "scale": scale})
+    p = sddmm(q, k.t(), whole.pattern, PROBABILITIES, {"lse": sums, "scale": scale})
     slope = _correct(p, whole, q, k, sums, (mask, score, scale, numbers, vectors))
     linear = torch.ops.bsr_gemm.linear
     dv = linear(do.t(), p, None, key, True).t()
-    ds = sampled(
-        do, v.t(), whole.pattern, _score_gradient(_arrays.kind_of(p)), {"p": p, "delta": delta, "scale": scale}
-    )
+    ds = sddmm(do, v.t(), whole.pattern, _score_gradient(_arrays.kind_of(p)), {"p": p, "delta": delta, "scale": scale})
     if slope is not None:
         special = _arrays.index(whole.special, ds)
         ds.index_copy_(0, special, (ds.index_select(0, special) * slope).to(ds.dtype))
@@ -175,7 +173,7 @@ def _correct(
         kept = inside & (attended | ~partial)
         p.index_copy_(0, special, torch.where(kept, p.index_select(0, special), 0))
         return None
-    s = sampled(q, k.t(), whole.of_special, "|| acc", {}, torch.float64 if kind == torch.float64 else torch.float32)
+    s = sddmm(q, k.t(), whole.of_special, "|| acc", {}, torch.float64 if kind == torch.float64 else torch.float32)
     with torch.enable_grad():
         s.requires_grad_()
         scores = torch.where(partial, score.evaluate(given | {"s": s}), s * given["scale"])
@@ -187,7 +185,7 @@ def _correct(
     return torch.where(inside, slope / given["scale"], 0)
 
 
-def sampled(
+def sddmm(
     a: Tensor, b: Tensor, pattern: Pattern, epilogue: str, given: dict[str, Any], dtype: torch.dtype | None = None
 ) -> Tensor:
     """The stored blocks of ``epilogue(a @ b)``; what the epilogue reads are vectors by row, values of the blocks, numbers."""
@@ -195,7 +193,7 @@ def sampled(
     if a.is_cuda:
         from . import _launch
 
-        return _launch.sampled(a, b, out, pattern, epilogue, given)
+        return _launch.sddmm(a, b, out, pattern, epilogue, given)
     described: list[tuple[str, _arrays.Matrix]] = []
     held: list[Any] = []
     for name, value in given.items():
@@ -206,7 +204,7 @@ def sampled(
         else:
             held.append(value)
             described.append((name, _arrays.values(value) if value.dim() == 3 else _arrays.rows(value, len(value))))
-    _native.multiply_sampled(
+    _native.multiply_sddmm(
         pattern._native, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out), (epilogue, described)
     )
     del held

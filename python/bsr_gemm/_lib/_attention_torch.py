@@ -19,7 +19,7 @@ from ._operators import is_transformed, once, operator, refuse_forward
 
 #: Why there is none.
 NO_GRADIENT = (
-    "an attention whose mask is tensors on a device has no gradient: it would be products with a pattern of all heads\n"
+    "an attention with a DeviceMask has no gradient: that needs a pattern of all heads on the host\n"
     "  help: `mask.to_mask()`, the mask as it is now on the host, which waits for the device; or `torch.no_grad()`"
 )
 
@@ -168,8 +168,8 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
     q, k, v, o, lse, *vectors = ctx.saved_tensors
     if not ctx.has_sums:
         raise Error(
-            "the gradient of an attention is computed of the logarithms of its sums, which were not kept\n"
-            "  help: `torch.ops.bsr_gemm.attention` with lse, or `bsr_gemm.attention`, which keeps them"
+            "the gradient of an attention needs its LSE, which was not stored\n"
+            "  help: `torch.ops.bsr_gemm.attention` with lse, or `bsr_gemm.attention`, which stores it"
         )
     if do is None and dlse is None:
         return None, None, None, *ctx.none

@@ -132,7 +132,7 @@ def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
     name, kind, element = parameter
     (problems, heads, queries, _), keys = call.q.shape, call.k.shape[2]
     if vector.requires_grad:
-        raise Error(f"`{name}` wants a gradient, and a score's vectors have none\n  help: `{name}.detach()`")
+        raise Error(f"`{name}` requires a gradient, and the vectors of a score have none\n  help: `{name}.detach()`")
     shape = tuple(vector.shape)
     if kind == "Heads":
         elements, seen = 1, (*(1,) * (2 - len(shape)), *shape, 1)
@@ -146,7 +146,7 @@ def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
         )
         raise Error(
             f"`{name}` is {' x '.join(map(str, shape))} on {vector.device}, a {kind} of {problems} problems, {heads} heads, "
-            f"{queries} queries and {keys} keys on {call.q.device}\n  help: {words}; 1 stands for all"
+            f"{queries} queries and {keys} keys on {call.q.device}\n  help: {words}; 1 is broadcast"
         )
     dtype = _arrays.torch_dtype(element)
     if not vector.dtype.is_floating_point:
@@ -204,8 +204,8 @@ def _of_mask(found: Any, causal: bool, mask: str | None, score: str | None, *giv
     if found.has_partial and own is None and not further and not (body is not None and body.leaves_out):
         some = "some" if found.on_device else f"{found.partial_blocks} of {found.stored}"
         raise Error(
-            f"{some} blocks are partial, and no mask tells their pairs apart\n"
-            f'  help: give the condition as text, `mask="{CAUSAL}"` for instance'
+            f"{some} blocks are partial, and there is no condition for their pairs\n"
+            f'  help: pass the condition as text, `mask="{CAUSAL}"` for instance'
         )
     condition = _all_of([own, *further])
     every_closure = closure_of(condition, body)

@@ -79,7 +79,7 @@ def _refuse(condition: Condition, wrong: np.ndarray, how: str, what: str) -> Non
         *_, row, column = (int(at[0]) for at in np.nonzero(wrong))
         raise Error(
             f"block ({row}, {column}) {how}, and it is not certain that the mask's condition `{condition.text}` {what} of its "
-            "pairs\n  help: a condition that says so itself (`.. || j < 64`), or the pairs as an array (`from_pairs`)"
+            "pairs\n  help: include these pairs in the condition (`.. || j < 64`), or pass the pairs as an array (`from_pairs`)"
         )
 
 
@@ -91,7 +91,7 @@ def _known(mask: AttentionMask) -> Condition | None:
     """The condition of a mask; None where all of its blocks are whole."""
     if mask.has_partial and mask.mask is None:
         raise Error(
-            f"{mask.partial_blocks} blocks of a mask are partial, and nothing says which of their pairs count\n"
+            f"{mask.partial_blocks} blocks of a mask are partial, and it has no condition for their pairs\n"
             f'  help: make it with its condition, `mask="i >= j"` for instance, or add that with `&` first'
         )
     return _own(mask)

@@ -46,12 +46,12 @@ def gradient_into(
     product_into(pattern, values, dy, out, transpose, epilogue, sums)
 
 
-def sampled_values(a: Any, b: Any, pattern: Pattern) -> Any:
+def sddmm_values(a: Any, b: Any, pattern: Pattern) -> Any:
     """On the CPU: the values of the stored blocks of ``a @ b``."""
     if a.dtype != b.dtype:
         raise Error(f"the operands are of {a.dtype} and {b.dtype}\n  help: convert one of them")
     shape, kind = (pattern.nnzb, *pattern.block), result_kind(_arrays.kind_of(a))
     _arrays.ask_for("the result", shape, a, kind)
     out = _arrays.empty_like(a, shape, kind)
-    _native.multiply_sampled(pattern._native, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out))
+    _native.multiply_sddmm(pattern._native, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out))
     return out

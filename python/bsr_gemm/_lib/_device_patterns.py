@@ -223,7 +223,7 @@ class DevicePattern(Fixed):
     @property
     def _native(self) -> Any:
         raise Error(
-            "the pattern lives on a device, and this needs one of the host\n  help: `pattern.to_pattern()`, which waits for it"
+            "the pattern is on a device, and this needs one on the host\n  help: `pattern.to_pattern()`, which waits for it"
         )
 
     def __reduce__(self):
@@ -254,7 +254,7 @@ def check_lists(lists: dict[str, Any], rows: int, capacity: int) -> None:
             f"and the capacity is {capacity} blocks"
         )
     if not (starts.is_contiguous() and columns.is_contiguous()):
-        raise Error(f"{start_name} and {column_name} are read where they lie\n  help: `.contiguous()`")
+        raise Error(f"{start_name} and {column_name} must be contiguous: they are not copied\n  help: `.contiguous()`")
 
 
 def hosted(pattern: Any, values: Tensor) -> tuple[Pattern, Tensor]:

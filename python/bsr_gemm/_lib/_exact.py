@@ -32,13 +32,13 @@ def _exact(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     if torch.iinfo(numbers.dtype).max > limit and (state[0] is None or _looked_at.get(numbers) != state):
         if numbers.is_cuda and torch.cuda.is_current_stream_capturing():
             raise Error(
-                f"a graph is captured of integers that were not looked at: {dtype} has those up to {limit}\n"
+                f"integers were not checked before a CUDA graph is captured: {dtype} represents them exactly up to {limit}\n"
                 "  help: call the attention once before, or convert them with `.to(torch.float32)`"
             )
         if numbers.numel() and bool(((numbers > limit) | (numbers < -limit)).any()):
             wrong = int(numbers[(numbers > limit) | (numbers < -limit)].flatten()[0])
             raise Error(
-                f"{wrong} is read as {dtype}, which has all integers up to {limit} only: different numbers would be equal\n"
+                f"{wrong} is converted to {dtype}, which represents integers exactly up to {limit}: different numbers would become equal\n"
                 "  help: number them from 0, `torch.unique(ids, return_inverse=True)[1]` for instance"
             )
         _looked_at[numbers] = state

@@ -90,7 +90,7 @@ def _cuda(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype
 def _backward(ctx: Any, dy: Tensor) -> Any:
     raise Error(
         "a layer in FP8 computes no gradient\n"
-        "  help: train the layer that it was made of, and make it anew; or run it under `torch.no_grad()`"
+        "  help: train the layer that it was made from and convert it again, or run it under `torch.no_grad()`"
     )
 
 

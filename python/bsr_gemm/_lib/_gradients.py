@@ -108,7 +108,7 @@ def weight_gradient(
     dz: Tensor, x: Tensor, pattern: str, transpose: bool = False, places: Sequence[Tensor | None] = (None, None)
 ) -> Tensor:
     a, b = (x.t(), dz) if transpose else (dz.t(), x)
-    return torch.ops.bsr_gemm.sampled(a, b, pattern, *places)
+    return torch.ops.bsr_gemm.sddmm(a, b, pattern, *places)
 
 
 def column_sums(dz: Tensor) -> Tensor:
@@ -148,13 +148,13 @@ def ffn_backward(ctx: Any, dy: Tensor | None, *_: Any) -> tuple:
     return *once(gradients, dy, x, up, up_bias, down, down_bias), *(None,) * 7
 
 
-def keep_sampled(ctx: Any, inputs: tuple, output: Tensor) -> None:
+def keep_sddmm(ctx: Any, inputs: tuple, output: Tensor) -> None:
     a, b, pattern, *places = inputs
     ctx.pattern, ctx.held = pattern, find(pattern) if places[0] is None else None
     ctx.save_for_backward(a, b, *places)
 
 
-def sampled_backward(ctx: Any, ds: Tensor) -> tuple:
+def sddmm_backward(ctx: Any, ds: Tensor) -> tuple:
     a, b, *places = ctx.saved_tensors
     op, key = torch.ops.bsr_gemm, ctx.pattern
     with torch.no_grad():
@@ -214,11 +214,11 @@ def _linear_jvp(ctx: Any, apply: Callable, saved: tuple, tangents: tuple) -> Ten
     return derivative(sum(parts[1:], parts[0]), y, ctx.activation, z)
 
 
-def _sampled_jvp(ctx: Any, apply: Callable, saved: tuple, tangents: tuple) -> Tensor:
+def _sddmm_jvp(ctx: Any, apply: Callable, saved: tuple, tangents: tuple) -> Tensor:
     a, b, *places, _ = saved
     parts = _product_rule(lambda a, b: apply(a, b, ctx.pattern, *places), a, b, *tangents[:2])
     return sum(parts[1:], parts[0])
 
 
 linear_transformed = transformable("linear", keep_linear, linear_backward, _linear_jvp)
-sampled_transformed = transformable("sampled", keep_sampled, sampled_backward, _sampled_jvp)
+sddmm_transformed = transformable("sddmm", keep_sddmm, sddmm_backward, _sddmm_jvp)

@@ -27,7 +27,7 @@ class _Annotation:
 
 
 class Bsr(_Annotation):
-    """A block-sparse matrix; as a further operand of a sampled product, values of the result's blocks."""
+    """A block-sparse matrix; as a further operand of an SDDMM, values of the result's blocks."""
 
 
 class Dense(_Annotation):
@@ -107,9 +107,9 @@ class Kernel:
         return f"Kernel({self.spec!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The product of two operands: ``kernel(a, b, bias=bias, alpha=0.5)``; of a sampled one ``like=`` is its pattern.
+        """The product of two operands: ``kernel(a, b, bias=bias, alpha=0.5)``; of an SDDMM ``like=`` is its pattern.
 
-        The result is an array of the library that the operands are of, a ``BsrMatrix`` where it is sampled, and a pair of
+        The result is an array of the library that the operands are of, a ``BsrMatrix`` where it is an SDDMM, and a pair of
         it and a vector where the kernel has a second result.
         """
         call = _Call.of(self, args, kwargs)
@@ -250,7 +250,7 @@ class _Call:
 
     @property
     def result_shape(self) -> tuple[int, int]:
-        """Rows and columns of C; of a sampled one those of the stored matrix."""
+        """Rows and columns of C; of an SDDMM those of the stored matrix."""
         rows, cols = self.pattern.shape
         outer = (cols, rows) if self.kernel._native.transpose else (rows, cols)
         return {"dsd": (outer[0], self.b.shape[-1]), "dds": (self.a.shape[0], outer[1]), "sdd": (rows, cols)}[self.op]
@@ -311,7 +311,7 @@ class _Call:
     def on_cpu(self) -> Any:
         native = self.kernel._native
         if self.op == "dds" and native.second:
-            return self._on_cpu_as_sampled()
+            return self._on_cpu_as_sddmm()
         out, second = self.empty()
         mirrored = self.op == "dds"
         inputs, held = self.inputs(mirrored)
@@ -321,7 +321,7 @@ class _Call:
         if self.op == "sdd":
             # What is stored of the transposed product is that of the operands exchanged, each transposed.
             a, b = (self.b.T, self.a.T) if native.transpose else (self.a, self.b)
-            _native.multiply_sampled(pattern, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out), epilogue, last)
+            _native.multiply_sddmm(pattern, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out), epilogue, last)
         else:
             # B sparse: the transposed problem, in which it is the first factor.
             values, dense, result = (self.b, self.a.T, out.T) if mirrored else (self.a, self.b, out)
@@ -339,8 +339,8 @@ class _Call:
         del held
         return self.results(out, second)
 
-    def _on_cpu_as_sampled(self) -> Any:
-        """Rows that are collected lie across the transposed problem: all blocks of the product are sampled instead."""
+    def _on_cpu_as_sddmm(self) -> Any:
+        """Rows that are collected lie across the transposed problem: the product is an SDDMM of one block instead."""
         native = self.kernel._native
         out, second = self.empty()
         dense = BsrMatrix(self.b, self.pattern, check=False).to_dense()
@@ -350,7 +350,7 @@ class _Call:
         blocks = _arrays.empty_like(self.a, (1, m, n), native.dtypes[2])
         last = _arrays.rows(second, m)
         epilogue = (native.epilogue, inputs[0])
-        _native.multiply_sampled(
+        _native.multiply_sddmm(
             whole._native, _arrays.matrix(self.a), _arrays.matrix(dense), _arrays.values(blocks), epilogue, last
         )
         out[...] = blocks[0]
@@ -363,7 +363,7 @@ def _refuse_gradients(*operands: Any) -> None:
 
         if torch.is_grad_enabled():
             raise Error(
-                "an operand of the kernel wants a gradient, and a kernel of your own has none\n"
+                "an operand of the kernel requires a gradient, and your own kernels have none\n"
                 "  help: call it under `torch.no_grad()`, or use `bsr_gemm.linear`, whose gradients are products too"
             )
 

@@ -209,7 +209,7 @@ def without_blocks(out: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     return out.copy_(activate(zeros if bias is None else zeros + bias, activation))
 
 
-def sampled(
+def sddmm(
     a: Tensor,
     b: Tensor,
     out: Tensor,

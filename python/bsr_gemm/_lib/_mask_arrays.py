@@ -55,7 +55,7 @@ def unsigned(array: Any, what: str) -> np.ndarray:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise Error(
             f"{what} has {array.ndim} dimensions of {array.dtype}, but it is a list of integers\n"
-            "  help: where there are several patterns, `per` says which heads have which"
+            "  help: with several patterns, pass `per` to assign them to heads"
         )
     if array.size and (array.min() < 0 or array.max() >= 1 << 32):
         wrong = int(np.nonzero((array < 0) | (array >= 1 << 32))[0][0])

@@ -401,7 +401,7 @@ def find(key: str, sizes: tuple[int, int]) -> AttentionMask:
     mask = _alive.get(key)
     if mask is None:
         raise Error(
-            f"no mask of this process has the key {key}: it was dropped, or is of another process\n"
-            "  help: keep the mask as long as what was compiled with it"
+            f"no mask of this process has the key {key}: it was freed, or belongs to another process\n"
+            "  help: keep the mask alive while compiled code uses it"
         )
     return mask

@@ -165,7 +165,7 @@ class BsrMatrix(LikeTensor):
         if function in of_operator and torch.compiler.is_dynamo_compiling():
             # PyTorch's compiler hands on the operands of both orders as (tensor, other).
             raise Error(
-                "torch.compile does not tell `w @ x` from `x @ w`\n"
+                "torch.compile cannot distinguish `w @ x` from `x @ w`\n"
                 "  help: `bsr_gemm.bsr_gemm(w, x)` or `torch.matmul(w, x)`, or `torch.matmul(x, w)`"
             )
         if function in (*products, torch.Tensor.__rmatmul__) and len(args) == 2:
@@ -177,8 +177,8 @@ class BsrMatrix(LikeTensor):
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise Error(
-            "a block-sparse matrix stands where a dense array is wanted\n"
-            "  help: `w.to_dense()`; `bsr_gemm.sampled(a, b, w)` computes the blocks of a product that `w` stores"
+            "a block-sparse matrix was passed where a dense array is expected\n"
+            "  help: `w.to_dense()`; `bsr_gemm.sddmm(a, b, w)` computes the blocks of a product that `w` stores"
         )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -240,7 +240,7 @@ def from_dense(
     if len(dense.shape) != 2:
         raise Error(f"a matrix has 2 dimensions, this array has {len(dense.shape)}\n  help: pass one matrix at a time")
     if sum(choice is not None for choice in (keep, per_row, mask)) > 1:
-        raise Error("keep, per_row and mask say different things\n  help: pass one of them")
+        raise Error("keep, per_row and mask exclude each other\n  help: pass only one of them")
     _arrays.kind_of(dense)
     _refuse_graphs(
         dense, "a matrix of a dense one", "`from_dense` outside of it; `BsrMatrix(values, pattern)` is one within"
@@ -274,7 +274,7 @@ def block_norms(dense: Any, pattern: Pattern) -> np.ndarray:
         row, col = (int(at[0]) for at in np.nonzero(~np.isfinite(squares)))
         raise Error(
             f"a value of block ({row}, {col}) is NaN or infinite, so that norms have no order\n"
-            "  help: replace it, or say which blocks stay with `mask`"
+            "  help: replace it, or choose the blocks with `mask`"
         )
     return squares
 

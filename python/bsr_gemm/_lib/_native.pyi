@@ -199,7 +199,7 @@ def multiply(
     epilogue: _Epilogue | None = None,
     second: _Array | None = None,
 ) -> None: ...
-def multiply_sampled(
+def multiply_sddmm(
     pattern: Pattern,
     a: _Array,
     b: _Array,

@@ -90,7 +90,7 @@ def _differentiate(name: str, backward: Callable, keep: Callable | None) -> None
         if transforms() is not None and torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
             raise Error(
                 f"`torch.ops.bsr_gemm.{name}` has no gradient under a transform of torch.func\n"
-                "  help: `bsr_gemm.linear`, `sampled`, `attention` and the layers have one"
+                "  help: `bsr_gemm.linear`, `sddmm`, `attention` and the layers have one"
             )
         return differentiated(keyset, *args, **kwargs)
 
@@ -120,7 +120,7 @@ def refuse_forward(name: str, args: Sequence[Any]) -> None:
     """Refuses tensors with a tangent, which an operator would drop."""
     if forward_ad._current_level >= 0 and any(_has_tangent(arg) for arg in args):
         raise Error(
-            f"`torch.ops.bsr_gemm.{name}` has no derivative in forward mode\n  help: `bsr_gemm.linear` and `sampled`, "
+            f"`torch.ops.bsr_gemm.{name}` has no derivative in forward mode\n  help: `bsr_gemm.linear` and `sddmm`, "
             "and the layers, have a first one; of all else there is the gradient (`torch.func.vjp`, `jacrev`)"
         )
 

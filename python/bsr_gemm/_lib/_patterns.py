@@ -33,8 +33,8 @@ class Fixed:
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and hasattr(self, name):
             raise AttributeError(
-                f"`{name}` of a {type(self).__name__} never changes\n  help: make another one; tensors of a DevicePattern may be "
-                "written into, and `changed` says so"
+                f"`{name}` of a {type(self).__name__} cannot be changed\n  help: make a new one; write into the tensors of a "
+                "DevicePattern and call its `changed`"
             )
         object.__setattr__(self, name, value)
 
@@ -161,8 +161,8 @@ def find(key: str) -> Pattern:
     pattern = _alive.get(key)
     if pattern is None:
         raise Error(
-            f"no pattern of this process has the key {key}: it was dropped, or is of another process\n  "
-            "help: make the matrix again where it is used; a graph that was compiled keeps the keys of its patterns only"
+            f"no pattern of this process has the key {key}: it was freed, or belongs to another process\n  "
+            "help: keep the matrix alive while compiled code uses it: a compiled graph has only the keys of its patterns"
         )
     return pattern
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _arrays
 from ._arrays import result_kind
-from ._cpu import linear_into, sampled_values
+from ._cpu import linear_into, sddmm_values
 from ._epilogues import ACTIVATIONS, Activation, check_activation
 from ._matrix import BsrMatrix, as_matrix
 from ._native import Error
@@ -98,7 +98,7 @@ def ffn(x: Any, up: Any, down: Any, up_bias: Any = None, down_bias: Any = None, 
     return _torch.ffn(x, *layers, activation)
 
 
-def sampled(a: Any, b: Any, like: Any) -> BsrMatrix:
+def sddmm(a: Any, b: Any, like: Any) -> BsrMatrix:
     """The blocks of ``a @ b`` that are stored in ``like`` (SDDMM), summed in f32 and rounded once.
 
     ``like`` is a :class:`Pattern`, or any matrix of :func:`bsr_gemm`, whose values are not read.
@@ -114,8 +114,12 @@ def sampled(a: Any, b: Any, like: Any) -> BsrMatrix:
     if _arrays.is_tensor(a):
         from . import _torch
 
-        return BsrMatrix(_torch.sampled(a, b, pattern.key), pattern, check=False)
-    return BsrMatrix(sampled_values(a, b, pattern), pattern, check=False)
+        return BsrMatrix(_torch.sddmm(a, b, pattern.key), pattern, check=False)
+    return BsrMatrix(sddmm_values(a, b, pattern), pattern, check=False)
+
+
+#: The name of :func:`sddmm` in earlier versions.
+sampled = sddmm
 
 
 def pattern_like(like: Any) -> Any:
@@ -124,7 +128,7 @@ def pattern_like(like: Any) -> Any:
         return like
     if str(getattr(like, "dtype", "")).endswith("bool"):
         raise Error(
-            "`like` is a mask, which does not say how large a block is\n"
+            "`like` is a mask, which has no block size\n"
             "  help: `bsr_gemm.Pattern.from_mask(mask, shape=(rows, columns), block=(64, 64))`"
         )
     return as_matrix(like, "`like`").pattern

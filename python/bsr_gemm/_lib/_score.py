@@ -105,7 +105,7 @@ class Reader:
     def take(self, expected: str | None = None) -> str:
         token = self.peek()
         if not token or (expected is not None and token != expected):
-            raise NotRead(f"`{token or 'the end'}` stands where {f'`{expected}`' if expected else 'more'} is expected")
+            raise NotRead(f"`{token or 'the end'}` where {f'`{expected}`' if expected else 'more'} is expected")
         self.at += 1
         return token
 

@@ -1,4 +1,4 @@
-"""The operators of PyTorch: ``torch.ops.bsr_gemm.linear`` and ``torch.ops.bsr_gemm.sampled``.
+"""The operators of PyTorch: ``torch.ops.bsr_gemm.linear`` and ``torch.ops.bsr_gemm.sddmm``.
 
 A pattern is handed to them by its key, a string, which is the same wherever the pattern is the same: compiled graphs
 hold it as a constant and are compiled anew where a pattern changes. Layers within such graphs hand on their tensors
@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 from . import _arrays, _gpu, _launch
 from ._arrays import result_kind
-from ._cpu import gradient_into, linear_into, sampled_values
+from ._cpu import gradient_into, linear_into, sddmm_values
 from ._device_patterns import hosted, spread
 from ._epilogues import OF_RESULT, check_activation
 from ._gradients import (
@@ -25,11 +25,11 @@ from ._gradients import (
     ffn_backward,
     keep_ffn,
     keep_linear,
-    keep_sampled,
+    keep_sddmm,
     linear_backward,
     linear_transformed,
-    sampled_backward,
-    sampled_transformed,
+    sddmm_backward,
+    sddmm_transformed,
     sums_in,
 )
 from ._native import Error
@@ -138,10 +138,10 @@ def direct(x: Any, weight: Any, bias: Any, pattern: str, transpose: bool, activa
     return _launch.direct(x, weight, bias, pattern, transpose, activation)
 
 
-def sampled(a: Tensor, b: Tensor, pattern: str) -> Tensor:
+def sddmm(a: Tensor, b: Tensor, pattern: str) -> Tensor:
     """The stored blocks of ``a @ b``."""
     a, b = _cast(a.device.type, a, b)
-    return (sampled_transformed if is_transformed() else torch.ops.bsr_gemm.sampled)(a, b, pattern, None, None)
+    return (sddmm_transformed if is_transformed() else torch.ops.bsr_gemm.sddmm)(a, b, pattern, None, None)
 
 
 def _lies_transposed(x: Tensor) -> bool:
@@ -197,21 +197,21 @@ def _linear_cpu(x, weight, bias, pattern, transpose=False, activation="none", ro
     return out
 
 
-def _sampled_cpu(a, b, pattern, row_ptr=None, col_idx=None):
-    found = _check_sampled(a, b, resolved(pattern, row_ptr, col_idx))
-    return spread(found, sampled_values(a, b, found.to_pattern() if found.on_device else found))
+def _sddmm_cpu(a, b, pattern, row_ptr=None, col_idx=None):
+    found = _check_sddmm(a, b, resolved(pattern, row_ptr, col_idx))
+    return spread(found, sddmm_values(a, b, found.to_pattern() if found.on_device else found))
 
 
 def _linear_fake(x, weight, bias, pattern, transpose=False, activation="none", row_ptr=None, col_idx=None):
     return _result(x, _check(x, weight, bias, shape_of(pattern, row_ptr, col_idx), transpose, activation))
 
 
-def _sampled_fake(a, b, pattern, row_ptr=None, col_idx=None):
-    found = _check_sampled(a, b, shape_of(pattern, row_ptr, col_idx))
+def _sddmm_fake(a, b, pattern, row_ptr=None, col_idx=None):
+    found = _check_sddmm(a, b, shape_of(pattern, row_ptr, col_idx))
     return a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
 
 
-def _check_sampled(a: Tensor, b: Tensor, found: Any) -> Any:
+def _check_sddmm(a: Tensor, b: Tensor, found: Any) -> Any:
     rows, cols = found.shape
     if a.dim() != 2 or b.dim() != 2 or a.shape[0] != rows or b.shape[1] != cols or a.shape[1] != b.shape[0]:
         raise Error(
@@ -273,12 +273,12 @@ def _linear_gradient_cuda(dy, weight, kept, pattern, transpose, activation, row_
     return dz, column_sums(dz)
 
 
-def _sampled_cuda(a, b, pattern, row_ptr=None, col_idx=None):
+def _sddmm_cuda(a, b, pattern, row_ptr=None, col_idx=None):
     _gpu.refuse_fork()
-    found = _check_sampled(a, b, resolved(pattern, row_ptr, col_idx))
+    found = _check_sddmm(a, b, resolved(pattern, row_ptr, col_idx))
     out = a.new_empty((found.nnzb, *found.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
     # Places without a block are not written.
-    return _launch.sampled(a, b, out.zero_() if found.on_device else out, found)
+    return _launch.sddmm(a, b, out.zero_() if found.on_device else out, found)
 
 
 operator(
@@ -306,11 +306,13 @@ operator(
     backward=ffn_backward,
     keep=keep_ffn,
 )
-operator(
-    f"sampled(Tensor a, Tensor b, str pattern, {PLACES}) -> Tensor",
-    _sampled_fake,
-    _sampled_cpu,
-    _sampled_cuda,
-    backward=sampled_backward,
-    keep=keep_sampled,
-)
+# Programs that earlier versions exported name it `sampled`.
+for _name in ("sddmm", "sampled"):
+    operator(
+        f"{_name}(Tensor a, Tensor b, str pattern, {PLACES}) -> Tensor",
+        _sddmm_fake,
+        _sddmm_cpu,
+        _sddmm_cuda,
+        backward=sddmm_backward,
+        keep=keep_sddmm,
+    )

@@ -219,10 +219,10 @@ def sweep(
 
 def _is_of(workload: dict[str, Any], file: Path, rows: int, product: str) -> bool:
     """Whether a record is of this sweep's problem."""
-    is_sampled = "op = sdd" in workload["facts"]
+    is_sddmm = "op = sdd" in workload["facts"]
     transposed = "transpose = on" in workload["facts"]
-    same = workload["k" if is_sampled else "n"] == rows and file.name in json.dumps(workload["source"])
-    return same and (is_sampled, transposed) == (product == "weight", product == "input")
+    same = workload["k" if is_sddmm else "n"] == rows and file.name in json.dumps(workload["source"])
+    return same and (is_sddmm, transposed) == (product == "weight", product == "input")
 
 
 def _cache() -> Path:

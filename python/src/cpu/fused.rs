@@ -16,7 +16,7 @@ pub(crate) struct Fused {
 /// A result and, where there is a second one, what its row collects.
 pub(crate) type Values = (f64, Option<f64>);
 
-/// Where an element of the result is: in the matrix, and in the stored blocks of a sampled one.
+/// Where an element of the result is: in the matrix, and in the stored blocks of an SDDMM.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) matrix: (usize, usize),

@@ -3,7 +3,7 @@
 mod fused;
 mod product;
 mod run;
-mod sampled;
+mod sddmm;
 mod tile;
 
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use crate::threads::detached;
 use fused::Fused;
 use product::Product;
 use run::{Target, Tiles};
-use sampled::Sampled;
+use sddmm::Sddmm;
 
 /// An epilogue's text, and what its parameters are given.
 pub(crate) type EpilogueArgument = (String, Vec<(String, ArrayArgument)>);
@@ -105,7 +105,7 @@ pub(crate) fn multiply(
 /// Every address must be that of memory which the caller keeps alive, as large as its shape says.
 #[pyfunction]
 #[pyo3(signature = (pattern, a, b, out, epilogue=None, second=None))]
-pub(crate) fn multiply_sampled(
+pub(crate) fn multiply_sddmm(
     py: Python<'_>,
     pattern: &Pattern,
     a: ArrayArgument,
@@ -127,7 +127,7 @@ pub(crate) fn multiply_sampled(
     shapes("the stored blocks", (out.rows, out.cols) == (structure.nnzb() * bm, bk), || {
         format!("{} blocks of {bm} x {bk} into {} x {} values", structure.nnzb(), out.rows, out.cols)
     })?;
-    let product = || Sampled::new(structure, a, b);
+    let product = || Sddmm::new(structure, a, b);
     // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
     unsafe { compute(py, (product, a.kind), (out, (rows, cols)), epilogue, second) }
 }

@@ -33,8 +33,8 @@ pub(super) fn measured(
         (Op::Dsd, Dtype::E4M3, Dtype::BF16) => of.product::<e4m3, bf16>(),
         (Op::Dsd, Dtype::E5M2, Dtype::BF16) => of.product::<e5m2, bf16>(),
         (Op::Dsd, Dtype::I8, Dtype::I32) => of.product::<i8, i32>(),
-        (Op::Sdd, Dtype::F16, Dtype::F16) => of.sampled::<f16>(),
-        (Op::Sdd, Dtype::BF16, Dtype::BF16) => of.sampled::<bf16>(),
+        (Op::Sdd, Dtype::F16, Dtype::F16) => of.sddmm::<f16>(),
+        (Op::Sdd, Dtype::BF16, Dtype::BF16) => of.sddmm::<bf16>(),
         (op, a, out) => Err(refused(format!(
             "op = {op} of {a} into {out} is not measured from Python\n  help: `python -m bsr_gemm sweep` measures it"
         ))),
@@ -60,7 +60,7 @@ impl Measured<'_> {
         product.explain((&sparse, &dense)).map_err(refused)
     }
 
-    fn sampled<T: Element + Plain>(&self) -> PyResult<Arc<Choice>> {
+    fn sddmm<T: Element + Plain>(&self) -> PyResult<Arc<Choice>> {
         let (rows, cols) = (self.structure.rows(), self.structure.cols());
         let a = self.dense::<T>(rows, self.n, self.facts.a_layout)?;
         let b = self.dense::<T>(self.n, cols, self.facts.b_layout)?;

@@ -19,7 +19,7 @@ use crate::pattern::Pattern;
 pub(crate) struct Ready {
     launcher: Arc<Launcher>,
     sparse: Py<Sparse>,
-    /// The dense factor and C; of a sampled product both factors.
+    /// The dense factor and C; of an SDDMM both factors.
     matrices: [Shape; 2],
     further: Vec<Further>,
     /// Elements of the second result, where there is one.
@@ -28,8 +28,8 @@ pub(crate) struct Ready {
 
 #[pymethods]
 impl Ready {
-    /// A product of `kernel` with the pattern of `sparse`, which is `pattern` unless it lives on the GPU. `matrices` are the shapes of the dense factor and of C, of a
-    /// sampled product those of both factors; `further` is what the epilogue reads, `second` the length of a second result.
+    /// A product of `kernel` with the pattern of `sparse`, which is `pattern` unless it lives on the GPU. `matrices` are the shapes of the dense factor and of C, of an
+    /// SDDMM those of both factors; `further` is what the epilogue reads, `second` the length of a second result.
     #[new]
     #[pyo3(signature = (kernel, sparse, pattern, matrices, further=Vec::new(), second=None))]
     fn new(
@@ -80,7 +80,7 @@ impl Ready {
             // SAFETY: the caller vouches for the memory.
             let mut matrix = unsafe { at(matrix, values)? };
             match self.launcher.plan().spec().op {
-                Op::Sdd => launch.sampled(&mut matrix),
+                Op::Sdd => launch.sddmm(&mut matrix),
                 Op::Dsd | Op::Dds => launch.product(&matrix),
                 Op::Attention => Err(refused("an attention has no sparse matrix\n  help: it is launched by its own function")),
             }
@@ -123,15 +123,15 @@ impl Launch<'_> {
         launcher.launch(self.stream(), call, (&mut out, self.second.as_mut())).map_err(refused)
     }
 
-    fn sampled<T: Element + Plain>(&mut self, c: &mut DeviceBsr<T>) -> PyResult<()> {
+    fn sddmm<T: Element + Plain>(&mut self, c: &mut DeviceBsr<T>) -> PyResult<()> {
         match self.ready.launcher.plan().spec().a {
-            Dtype::F16 => self.sampled_of::<f16, T>(c),
-            Dtype::BF16 => self.sampled_of::<bf16, T>(c),
-            other => Err(refused(format!("a sampled product of {other} is not launched from Python"))),
+            Dtype::F16 => self.sddmm_of::<f16, T>(c),
+            Dtype::BF16 => self.sddmm_of::<bf16, T>(c),
+            other => Err(refused(format!("an SDDMM of {other} is not launched from Python"))),
         }
     }
 
-    fn sampled_of<F: Element + Plain, T: Element + Plain>(&mut self, c: &mut DeviceBsr<T>) -> PyResult<()> {
+    fn sddmm_of<F: Element + Plain, T: Element + Plain>(&mut self, c: &mut DeviceBsr<T>) -> PyResult<()> {
         let (a, b) = (self.matrix::<F>(0)?, self.matrix::<F>(1)?);
         let Ready { launcher, further, .. } = self.ready;
         let call = (&a, &b, inputs(further, self.given));

@@ -8,7 +8,7 @@ use super::tile::{LINES, WIDTH};
 use crate::array::Strided;
 
 /// The operands of C = A B where C is stored in blocks, each of which is cut into tiles.
-pub(crate) struct Sampled<'a> {
+pub(crate) struct Sddmm<'a> {
     structure: &'a Structure,
     a: Strided,
     b: Strided,
@@ -19,7 +19,7 @@ pub(crate) struct Sampled<'a> {
     panels: usize,
 }
 
-impl<'a> Sampled<'a> {
+impl<'a> Sddmm<'a> {
     pub(crate) fn new(structure: &'a Structure, a: Strided, b: Strided) -> Self {
         let (bm, bk) = structure.block();
         let of_row = |row: usize| std::iter::repeat_n(row, structure.blocks_of(row).len());
@@ -28,7 +28,7 @@ impl<'a> Sampled<'a> {
     }
 }
 
-impl Tiles for Sampled<'_> {
+impl Tiles for Sddmm<'_> {
     fn count(&self) -> usize {
         self.structure.nnzb() * self.parts * self.panels
     }
