@@ -24,14 +24,11 @@ SDDMM_ALG_DEFAULT = 0
 _MULTIPLY = [c_void_p, c_int, c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_int]
 _ARGUMENTS: dict[str, list[Any]] = {
     "cusparseCreate": [POINTER(c_void_p)],
-    "cusparseDestroy": [c_void_p],
     "cusparseGetVersion": [c_void_p, POINTER(c_int)],
     "cusparseSetStream": [c_void_p, c_void_p],
     "cusparseCreateDnMat": [POINTER(c_void_p), c_int64, c_int64, c_int64, c_void_p, c_int, c_int],
-    "cusparseDestroyDnMat": [c_void_p],
     "cusparseCreateBsr": [POINTER(c_void_p)] + [c_int64] * 5 + [c_void_p] * 3 + [c_int] * 5,
     "cusparseCreateBlockedEll": [POINTER(c_void_p)] + [c_int64] * 4 + [c_void_p] * 2 + [c_int] * 3,
-    "cusparseDestroySpMat": [c_void_p],
     "cusparseSpMM_bufferSize": [*_MULTIPLY, POINTER(c_size_t)],
     "cusparseSpMM": [*_MULTIPLY, c_void_p],
     "cusparseSDDMM_bufferSize": [*_MULTIPLY, POINTER(c_size_t)],
@@ -124,14 +121,6 @@ class Cusparse:
         size = c_size_t()
         self._call(name, *arguments, byref(size))
         return size.value
-
-    def destroy_sparse(self, matrix: c_void_p) -> None:
-        """Frees a descriptor, not the memory that it describes."""
-        self._call("cusparseDestroySpMat", matrix)
-
-    def destroy_dense(self, matrix: c_void_p) -> None:
-        """Frees a descriptor, not the memory that it describes."""
-        self._call("cusparseDestroyDnMat", matrix)
 
 
 def load() -> ctypes.CDLL:

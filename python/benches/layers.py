@@ -40,19 +40,19 @@ def gpu_time(functions: list[Callable[[], None]], repeats: int = 30) -> list[flo
     return [statistics.median(samples) for samples in times]
 
 
-def host_time(function: Callable[[], None], calls: int = 2000) -> float:
+def host_time(function: Callable[[], object], rounds: int = 7, calls: int = 200) -> float:
     """Microseconds that a call takes on the host, while the GPU has little to do."""
-    for _ in range(50):
+    for _ in range(calls):
         function()
-    rounds = []
-    for _ in range(7):
+    times = []
+    for _ in range(rounds):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        for _ in range(calls // 10):
+        for _ in range(calls):
             function()
-        rounds.append((time.perf_counter() - start) / (calls // 10) * 1e6)
+        times.append((time.perf_counter() - start) / calls * 1e6)
         torch.cuda.synchronize()
-    return statistics.median(rounds)
+    return statistics.median(times)
 
 
 SEPARATE = False

@@ -9,32 +9,14 @@ from __future__ import annotations
 import argparse
 import cProfile
 import pstats
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
+from layers import host_time
 
 import bsr_gemm as bsr
 from bsr_gemm import nn
 from bsr_gemm._lib import _gpu, _launch, _torch
-
-ROUNDS, CALLS = 25, 200
-
-
-def host_time(function: Callable[[], object]) -> float:
-    """Microseconds a call, while the GPU has little to do."""
-    for _ in range(CALLS):
-        function()
-    rounds = []
-    for _ in range(ROUNDS):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            function()
-        rounds.append((time.perf_counter() - start) / CALLS * 1e6)
-    torch.cuda.synchronize()
-    return statistics.median(rounds)
 
 
 def calls(x: torch.Tensor, w: bsr.BsrMatrix, bias: torch.Tensor) -> list[tuple[str, Callable[[], object]]]:
@@ -76,16 +58,16 @@ def main() -> None:
     x, bias = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in [(64, 512), (512,)])
     with torch.no_grad():
         for name, function in calls(x, w, bias):
-            print(f"{host_time(function):8.2f} us  {name}")
+            print(f"{host_time(function, rounds=25):8.2f} us  {name}")
         if arguments.profile:
             profile = cProfile.Profile()
             profile.enable()
-            for _ in range(20 * CALLS):
+            for _ in range(4000):
                 bsr.linear(x, w)
             profile.disable()
             pstats.Stats(profile).sort_stats("tottime").print_stats(15)
     x = x.requires_grad_()
-    print(f"{host_time(lambda: bsr.linear(x, w)):8.2f} us  bsr.linear, while a gradient is recorded")
+    print(f"{host_time(lambda: bsr.linear(x, w), rounds=25):8.2f} us  bsr.linear, while a gradient is recorded")
 
 
 if __name__ == "__main__":

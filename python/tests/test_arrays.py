@@ -74,7 +74,7 @@ def test_an_array_on_a_gpu_that_is_not_there_is_refused_in_words() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     interface = {"shape": (2, 2), "typestr": "<f4", "data": (16, False), "version": 3}
-    with pytest.raises(bsr.Error, match="a ThroughCuda says by `__cuda_array_interface__`"):
+    with pytest.raises(bsr.Error, match="a ThroughCuda is on a GPU according to `__cuda_array_interface__`"):
         _arrays.as_array(ThroughCuda(interface, None))
 
 

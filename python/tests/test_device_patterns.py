@@ -264,7 +264,7 @@ def test_layers_are_saved_copied_and_turned_into_others(device) -> None:
 def test_the_tensors_of_a_pattern_are_not_replaced() -> None:
     pattern = bsr.DevicePattern((64, 64), (16, 16), torch.tensor([0, 1, 1, 1, 1]), torch.tensor([2]))
     for name in ("row_ptr", "col_idx", "capacity", "shape", "block"):
-        with pytest.raises(AttributeError, match="`changed` says so"):
+        with pytest.raises(AttributeError, match="call its `changed`"):
             setattr(pattern, name, None)
 
 

@@ -183,7 +183,7 @@ def test_what_is_not_known_is_not_combined() -> None:
     documents = Mask.where("|a: Rows<f32>, b: Cols<f32>| a == b", SIZES, BLOCK)
     with pytest.raises(bsr.Error, match="in the whole blocks of the masks is not known here"):
         documents | Mask.from_blocks(sinks, SIZES, BLOCK)
-    with pytest.raises(bsr.Error, match="nothing says which of their pairs count"):
+    with pytest.raises(bsr.Error, match="it has no condition for their pairs"):
         Mask.from_pairs(ROWS >= COLUMNS, BLOCK) & window
     with pytest.raises(bsr.Error, match="other sizes or blocks"):
         window & Mask.full(SIZES, (16, 16))
@@ -226,14 +226,14 @@ def test_integers_that_would_be_equal_are_refused(qkv) -> None:
                 attend(*qkv, mask=text, numbers={"a": ids[: SIZES[0]] + further, "b": ids + further}, block=BLOCK)
     few = torch.arange(SIZES[1]) * 8
     narrow = "|a: Rows<bf16>, b: Cols<bf16>| a == b"
-    with pytest.raises(bsr.Error, match="264 is read as torch.bfloat16"):
+    with pytest.raises(bsr.Error, match="264 is converted to torch.bfloat16"):
         bsr.attention(*qkv, mask=narrow, numbers={"a": few[: SIZES[0]], "b": few}, block=BLOCK)
     few.clamp_(max=200)
     kept = few[: SIZES[0], None] == few[None, :]
     found = bsr.attention(*qkv, mask=narrow, numbers={"a": few[: SIZES[0]], "b": few}, block=BLOCK)
     assert error(found, kept, given=qkv) < 1e-12
     few.add_(1000)
-    with pytest.raises(bsr.Error, match="1000 is read as torch.bfloat16"):
+    with pytest.raises(bsr.Error, match="1000 is converted to torch.bfloat16"):
         bsr.attention(*qkv, mask=narrow, numbers={"a": few[: SIZES[0]], "b": few}, block=BLOCK)
 
 

@@ -96,7 +96,7 @@ def test_a_pattern_is_known_by_its_key(rng) -> None:
         (lambda: bsr.explain(whole().half(), np.broadcast_to(0, (2**20, 2**20, 4))), ["1099511627776 rows"]),
         (lambda: bsr.Pattern.from_mask(np.ones((2, 3)), (64, 64), (32, 32)), ["mask is 2 x 3", "2 x 2 blocks"]),
         (lambda: bsr.from_dense(np.ones((4, 4)), (2, 2), keep=1.5), ["keep = 1.5", "at most 1"]),
-        (lambda: bsr.from_dense(np.ones((4, 4)), (2, 2), keep=0.5, per_row=1), ["pass one of them"]),
+        (lambda: bsr.from_dense(np.ones((4, 4)), (2, 2), keep=0.5, per_row=1), ["pass only one of them"]),
         (lambda: bsr.from_dense(np.full((4, 4), np.nan), (2, 2), keep=0.5), ["NaN or infinite", "block (0, 0)"]),
         (lambda: bsr.from_dense(np.ones((4, 4, 4)), (2, 2)), ["has 3", "one matrix at a time"]),
         (lambda: bsr.from_dense(np.ones((4, 4), dtype=np.complex64), (2, 2)), ["complex64", "float16"]),

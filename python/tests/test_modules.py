@@ -18,9 +18,9 @@ _operators
 _score
 _syntax
 _cluster
-_conditions
 _mask_arrays
 _patterns
+_conditions
 _cpu
 _gradients
 _tuned

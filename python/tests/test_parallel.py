@@ -191,7 +191,7 @@ def check_refusals(rank: int) -> None:
         assert words in str(error.value), error.value
 
     model = torch.nn.Sequential(network("relu"))
-    refused("`col` of a layer", model, plan={"0": "col"})
+    refused("`col` is no style", model, plan={"0": "col"})
     refused("which is a BlockSparseMLP", model, plan={"0": "column"})
     refused("no layer of the model was divided", torch.nn.Sequential(torch.nn.ReLU()))
     refused("no layer before it", torch.nn.Sequential(Gated()), plan={"*.down": "row"})

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ._native import Error
+from ._patterns import grid_of
 from ._score import NotRead, Reader, Score, Tree, score_of
 
 #: A query attends to keys up to itself.
@@ -51,7 +52,7 @@ class Condition:
 
     def in_blocks(self, sizes: tuple[int, int], block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Rows x columns of blocks: where it surely holds for all pairs, and where it surely holds for none."""
-        shape = tuple(-(-size // side) for size, side in zip(sizes, block))
+        shape = grid_of(sizes, block)
         first = [np.arange(count, dtype=np.float64) * side for count, side in zip(shape, block)]
         last = [np.minimum(start + side, size) - 1 for start, side, size in zip(first, block, sizes)]
         given = {"i": (first[0][:, None], last[0][:, None]), "j": (first[1][None, :], last[1][None, :])}

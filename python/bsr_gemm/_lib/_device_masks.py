@@ -17,7 +17,7 @@ from ._device_patterns import DevicePattern, check_lists
 from ._mask_arrays import per_of
 from ._masks import AttentionMask, _alive
 from ._native import Error
-from ._patterns import _pair
+from ._patterns import _pair, grid_of
 
 _numbers = itertools.count()
 
@@ -145,7 +145,7 @@ class DeviceMask:
         if block_mask.full_kv_num_blocks is not None:
             # A block of both lists is partial.
             lists.insert(0, (block_mask.full_kv_num_blocks, block_mask.full_kv_indices, 1))
-        rows, columns = (-(-size // side) for size, side in zip(sizes, block))
+        rows, columns = grid_of(sizes, block)
         counts = lists[0][0]
         flags = torch.zeros((*counts.shape[:-1], rows, columns), dtype=torch.uint8, device=counts.device)
         made = cls.from_blocks(flags, sizes, block, mask=mask, capacity=capacity)
@@ -175,7 +175,7 @@ class DeviceMask:
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of blocks of a pattern."""
-        return -(-self.sizes[0] // self.block[0]), -(-self.sizes[1] // self.block[1])
+        return grid_of(self.sizes, self.block)
 
     @property
     def capacity(self) -> int:

@@ -111,12 +111,6 @@ class DevicePattern(Fixed):
         return self.capacity
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Block rows and block columns."""
-        (rows, cols), (bm, bk) = self.shape, self.block
-        return -(-rows // bm), -(-cols // bk)
-
-    @property
     def density(self) -> float:
         """The capacity as a fraction of all blocks."""
         return self.capacity / max(1, self.grid[0] * self.grid[1])

@@ -16,7 +16,7 @@ from ._conditions import CAUSAL, condition_of
 from ._mask_arrays import boolean, counted, flags_of, mark, patterns_of, unsigned
 from ._native import AttentionMask as _Native
 from ._native import Error
-from ._patterns import KEPT, _pair, picture
+from ._patterns import KEPT, _pair, grid_of, picture
 
 _alive: WeakValueDictionary[str, AttentionMask] = WeakValueDictionary()
 _recent: OrderedDict[str, AttentionMask] = OrderedDict()
@@ -240,7 +240,7 @@ class AttentionMask:
         """
         block, sizes = tuple(block_mask.BLOCK_SIZE), tuple(block_mask.seq_lengths)
         counts, indices = _arrays.host(block_mask.kv_num_blocks), _arrays.host(block_mask.kv_indices)
-        rows, columns = (-(-size // side) for size, side in zip(sizes, block))
+        rows, columns = grid_of(sizes, block)
         stored = np.zeros((*counts.shape[:-1], counts.shape[-1], max(columns, indices.shape[-1])), dtype=bool)
         partial = np.zeros_like(stored)
         mark(stored, counts, indices)
@@ -298,7 +298,7 @@ class AttentionMask:
     @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of blocks."""
-        return -(-self.sizes[0] // self.block[0]), -(-self.sizes[1] // self.block[1])
+        return grid_of(self.sizes, self.block)
 
     def pairs(self, batch: int = 1, heads: int = 1) -> int:
         """Pairs of a query and a key in the stored blocks of all heads: what is executed."""

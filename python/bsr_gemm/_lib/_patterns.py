@@ -25,10 +25,23 @@ _alive: WeakValueDictionary[str, Pattern] = WeakValueDictionary()
 _recent: OrderedDict[str, Pattern] = OrderedDict()
 
 
+def grid_of(shape: Any, block: Any) -> tuple[int, int]:
+    """Rows and columns of blocks."""
+    return -(-shape[0] // block[0]), -(-shape[1] // block[1])
+
+
 class Fixed:
-    """What stays as it was made: kernels and lists of work are kept for it."""
+    """Where blocks of ``block`` are in a matrix of ``shape``. It stays as it was made: kernels and lists of work are cached for it."""
 
     __slots__ = ()
+
+    block: tuple[int, int]
+    shape: tuple[int, int]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Block rows and block columns."""
+        return grid_of(self.shape, self.block)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and hasattr(self, name):
@@ -83,7 +96,7 @@ class Pattern(Fixed):
         (rows, cols), (bm, bk) = _pair(shape, "shape"), _pair(block, "block")
         if bm < 1 or bk < 1:
             raise Error(f"the block is {bm} x {bk}, but both sides must be at least 1")
-        expected = (-(-rows // bm), -(-cols // bk))
+        expected = grid_of((rows, cols), (bm, bk))
         if mask.shape != expected:
             raise Error(
                 f"the mask is {' x '.join(map(str, mask.shape))}, but {rows} x {cols} in blocks of {bm} x {bk} makes "
@@ -109,12 +122,6 @@ class Pattern(Fixed):
     def row_idx(self) -> np.ndarray:
         """The block row of each stored block."""
         return np.repeat(np.arange(len(self._row_ptr) - 1, dtype=np.int32), np.diff(self._row_ptr))
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Block rows and block columns."""
-        (rows, cols), (bm, bk) = self.shape, self.block
-        return -(-rows // bm), -(-cols // bk)
 
     @property
     def density(self) -> float:

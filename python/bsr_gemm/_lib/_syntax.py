@@ -16,7 +16,6 @@ SUM, PRODUCT, SIGN, ATOM = range(4)
 OPERATORS = {ast.Add: ("+", SUM), ast.Sub: ("-", SUM), ast.Mult: ("*", PRODUCT), ast.Div: ("/", PRODUCT)}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 CASTS = ("bf16", "f16", "f32")
-MATRICES = ("Bsr", "Dense", "Rows", "Cols")
 EXAMPLE = 'write `(a: Bsr["bf16"], b: Dense["bf16"]) -> Dense["bf16"]`'
 
 
