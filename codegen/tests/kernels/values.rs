@@ -1,11 +1,9 @@
 //! Every value of every key, for every operation and family: it changes the kernel, its launch or the order of its work, or
 //! it is what the kernel is without it, or it is refused by name.
-#![allow(clippy::unwrap_used)]
-
-mod random;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::random;
 use bsr_codegen::spec::{Key, Takes};
 use bsr_codegen::{AttentionProblem, KernelSpec, Op, Plan, PlanErrors, Problem, Schedule, TensorStrides};
 

@@ -1,12 +1,10 @@
 //! Swap-AB kernels: their plans, refusals and text.
-#![allow(clippy::unwrap_used)]
-
-mod golden;
 
 use std::fmt::Write;
 
-use bsr_codegen::{Argument, KernelSpec, Plan, PlanErrors, Problem, TileScheduler};
-use golden::{added, golden, section};
+use crate::golden::{added, golden, section};
+use crate::planning::{plan, try_plan};
+use bsr_codegen::{Argument, Problem, TileScheduler};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -51,14 +49,6 @@ const REFUSED: [&str; 22] = [
     "bm = 32, bn = 128, bk = 32, dtype = e4m3, transpose = on",
     "bm = 32, bn = 128, bk = 32, batch = on, beta = on",
 ];
-
-fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
-    Plan::new(&text.parse::<KernelSpec>().unwrap_or_else(|error| panic!("{error}")))
-}
-
-fn plan(text: &str) -> Plan {
-    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
-}
 
 #[test]
 fn plans_accepted() {

@@ -1,11 +1,7 @@
 //! Rows of C in an order of the launch: what a kernel is given, what is refused.
-#![allow(clippy::unwrap_used)]
 
-use bsr_codegen::{Argument, KernelSpec, Operand, Plan, PlanErrors, Problem};
-
-fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
-    Plan::new(&text.parse::<KernelSpec>().unwrap_or_else(|error| panic!("{error}")))
-}
+use crate::planning::try_plan;
+use bsr_codegen::{Argument, KernelSpec, Operand, Problem};
 
 #[test]
 fn a_launch_gives_c_its_lines_and_the_order() {

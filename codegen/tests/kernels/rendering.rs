@@ -1,14 +1,12 @@
 //! Every plan renders to tidy PTX: nothing undefined, nothing declared in vain, nothing used undeclared.
-#![allow(clippy::unwrap_used)]
-
-#[path = "matrix/everything.rs"]
-mod everything;
-mod matrix;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bsr_codegen::{KernelSpec, Plan};
+
+use crate::matrix;
+use crate::matrix::everything;
 
 #[test]
 fn every_plan_of_the_matrix_renders_tidily() {

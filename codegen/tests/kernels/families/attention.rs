@@ -1,19 +1,12 @@
 //! The kernels of attention: their plans, refusals and text, and what ptxas makes of them.
-#![allow(clippy::unwrap_used)]
-
-mod golden;
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::golden::golden;
+use crate::planning::{plan, try_plan};
+use crate::ptxas;
 use bsr_codegen::probes::Probes;
-use bsr_codegen::{
-    Argument, AttentionProblem, KernelSpec, Operand, Plan, PlanErrors, StridedMap, TensorStrides, TileScheduler,
-};
-use golden::golden;
+use bsr_codegen::{Argument, AttentionProblem, KernelSpec, Operand, Plan, StridedMap, TensorStrides, TileScheduler};
 
 const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
@@ -61,14 +54,6 @@ const REFUSED: [&str; 33] = [
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|head: f32| s * head\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = 3",
 ];
-
-fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
-    Plan::new(&text.parse().unwrap_or_else(|error| panic!("{text}: {error}")))
-}
-
-fn plan(text: &str) -> Plan {
-    try_plan(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
 
 #[test]
 fn plans_by_hand() {
@@ -276,7 +261,7 @@ fn matrix() -> Vec<Plan> {
 
 #[test]
 fn ptxas_assembles_every_kernel_without_spills() {
-    assemble_all(&matrix(), "whole");
+    ptxas::assemble_all(&matrix(), "attention");
 }
 
 /// Other blocks, whose steps are found in more registers, have none left for probes under some scores.
@@ -286,40 +271,5 @@ fn ptxas_assembles_kernels_of_blocks_of_128_with_probes_without_spills() {
     let is_asked = |plan: &&Plan| (plan.spec().bm, plan.spec().bk) == (128, 128) && plan.spec().bn < 176;
     let with: Vec<Plan> = matrix().iter().filter(is_asked).map(|plan| plan.probed(probes).unwrap()).collect();
     assert!(with.len() > 10, "{} kernels", with.len());
-    assemble_all(&with, "probed");
-}
-
-fn assemble_all(plans: &[Plan], name: &str) {
-    let ptxas = std::env::var_os("PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
-    if Command::new(&ptxas).arg("--version").output().is_err() {
-        assert_ne!(std::env::var("BSR_REQUIRE_PTXAS").as_deref(), Ok("1"), "no ptxas at {}", ptxas.display());
-        eprintln!("SKIPPED: no ptxas at {}", ptxas.display());
-        return;
-    }
-    let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
-    std::thread::scope(|scope| {
-        for thread in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            let (next, bad, ptxas) = (&next, &bad, &ptxas);
-            scope.spawn(move || {
-                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    bad.lock().unwrap().extend(assemble(ptxas, plan, &format!("{name}-{thread}")));
-                }
-            });
-        }
-    });
-    let bad = bad.into_inner().unwrap();
-    assert!(bad.is_empty(), "{} of {} kernels:\n{}", bad.len(), plans.len(), bad.join("\n"));
-}
-
-/// What ptxas has against a kernel: spills, warnings, and the info lines of serialized WGMMAs.
-fn assemble(ptxas: &Path, plan: &Plan, name: &str) -> Option<String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("attention").join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
-    std::fs::write(&source, plan.ptx().text()).unwrap();
-    let output = Command::new(ptxas).args(["-v", "-arch", "sm_90a", "-o"]).args([&image, &source]).output().unwrap();
-    let log = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    let clean = log.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads");
-    let complains = ["warning", "error", "(C7", "serialized"].iter().any(|word| log.contains(word));
-    (!output.status.success() || !clean || complains).then(|| format!("{}\n{log}", plan.spec()))
+    ptxas::assemble_all(&with, "attention-probed");
 }

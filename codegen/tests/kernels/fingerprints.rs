@@ -1,9 +1,5 @@
 //! The gate of every change that is not meant to change a kernel: the text and the launch of each plan of the rendering
 //! matrix has the fingerprint that `fingerprints.txt` records. `BSR_BLESS=1` writes the file anew.
-#![allow(clippy::unwrap_used)]
-
-#[path = "matrix/everything.rs"]
-mod everything;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bsr_codegen::emit::fingerprint;
 use bsr_codegen::{Argument, AttentionProblem, Plan, Problem, TensorStrides};
+
+use crate::matrix::everything;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fingerprints.txt");
 

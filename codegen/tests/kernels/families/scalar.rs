@@ -1,15 +1,11 @@
 //! The kernels of the CUDA cores: their plans, refusals and text, and what ptxas makes of them.
-#![allow(clippy::unwrap_used)]
 
-mod golden;
-
-use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem, Target, TileScheduler};
-use golden::{golden_in, section};
+use crate::golden::{golden_in, section};
+use crate::planning::{plan, try_plan};
+use crate::ptxas;
+use bsr_codegen::{KernelSpec, Plan, Problem, Target, TileScheduler};
 
 const ATOMIC: &str = "mma = scalar, bm = 16, bn = 32, bk = 16, out = f32, accumulate = atomic";
 const REGISTER: &str = "mma = scalar, bm = 16, bn = 32, bk = 16";
@@ -146,33 +142,9 @@ fn tiles_divide_blocks_and_fit_every_architecture() {
     }
 }
 
-/// ptxas 13 no longer assembles for sm_70: such kernels go through it for the next architecture, and all of them for
-/// the newest. `$PTXAS` names it; without ptxas nothing is assembled, which `BSR_REQUIRE_PTXAS=1` forbids.
 #[test]
 fn every_kernel_assembles_without_spills() {
-    let ptxas = std::env::var_os("PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
-    if Command::new(&ptxas).arg("--version").output().is_err() {
-        assert_ne!(std::env::var("BSR_REQUIRE_PTXAS").as_deref(), Ok("1"), "no ptxas at {}", ptxas.display());
-        eprintln!("SKIPPED: no ptxas at {}", ptxas.display());
-        return;
-    }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scalar");
-    std::fs::create_dir_all(&folder).unwrap();
-    let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
-    let mut bad = vec![];
-    for plan in plans() {
-        std::fs::write(&source, plan.ptx().text()).unwrap();
-        let own = if plan.arch().target == "sm_70" { "sm_75" } else { plan.arch().target };
-        for target in BTreeSet::from([own, "sm_90a"]) {
-            let run =
-                Command::new(&ptxas).args(["-v", "-arch", target, "-o"]).args([&image, &source]).output().unwrap();
-            let log = String::from_utf8_lossy(&run.stderr).into_owned() + &String::from_utf8_lossy(&run.stdout);
-            if !log.contains(" 0 bytes spill stores, 0 bytes spill loads") || log.contains("warning") {
-                bad.push(format!("{} for {target}:\n{log}", plan.spec()));
-            }
-        }
-    }
-    assert!(bad.is_empty(), "{}", bad.join("\n"));
+    ptxas::assemble_all(&plans(), "scalar");
 }
 
 /// Every method and type over blocks that divide well and badly.
@@ -215,15 +187,6 @@ fn plans() -> Vec<Plan> {
     assert!(plans.len() >= 48, "{} plans", plans.len());
     assert!(plans.iter().any(|plan| plan.arch().target == Target::Sm70.as_str()));
     plans
-}
-
-fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
-    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-    Plan::new(&spec)
-}
-
-fn plan(text: &str) -> Plan {
-    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }
 
 /// `mma = scalar, bm = 16, bn = 64, bk = 16, vector = 8` is `16_64_16_vector_8`.

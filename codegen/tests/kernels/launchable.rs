@@ -1,15 +1,12 @@
 //! What is planned can be launched: the launches of random specs on random problems keep the rules of
 //! `cuTensorMapEncodeTiled` (CUDA driver API) and of launches (CUDA C++ Programming Guide), which stand here once more.
 //! `BSR_SEARCH=20000` looks at so many specs.
-#![allow(clippy::unwrap_used)]
-
-mod random;
 
 use bsr_codegen::{
     Arch, Argument, AttentionProblem, KernelSpec, LaunchShape, Layout, Op, Plan, Problem, TensorMap, TensorStrides,
 };
 
-use random::Draws;
+use crate::random::{self, Draws};
 
 #[test]
 fn plans_can_be_launched() {

@@ -4,12 +4,11 @@
 //! for every axis of the grammar the one part of the kernel that it changes. `attention.rs` has three more whole
 //! kernels, and `swap_ab.rs`, `sdd.rs`, `warp.rs` and `scalar.rs` have one each.
 
-mod golden;
-
 use std::fmt::Write;
 
-use bsr_codegen::{KernelSpec, Plan, PlanErrors, Problem};
-use golden::{golden, paragraph, section};
+use crate::golden::{golden, paragraph, section};
+use crate::planning::{plan, try_plan};
+use bsr_codegen::Problem;
 
 const WHOLE: [&str; 4] = [
     "bm = 512, bn = 128, bk = 112",
@@ -268,15 +267,6 @@ fn launches() {
         writeln!(all, "{text}\n{launch:#?}\n").expect("strings take all");
     }
     golden("launches", &all);
-}
-
-fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
-    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-    Plan::new(&spec)
-}
-
-fn plan(text: &str) -> Plan {
-    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }
 
 /// `bm = 64, bn = 256, bk = 64, b_layout = col` is `64x256x64_b_layout_col`.

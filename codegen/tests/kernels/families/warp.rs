@@ -1,16 +1,11 @@
 //! The kernels of the warp family: their plans, refusals and text, and what ptxas makes of them.
-#![allow(clippy::unwrap_used)]
-
-mod golden;
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bsr_codegen::{Arch, KernelSpec, Plan, PlanErrors};
-use golden::{golden, section};
+use crate::golden::{golden, section};
+use crate::planning::{plan, try_plan};
+use crate::ptxas;
+use bsr_codegen::{KernelSpec, Plan};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -116,49 +111,10 @@ fn text() {
     }
 }
 
-/// `arch` says where the text runs: each for its target and, since newer GPUs compile it too, for Hopper. ptxas 13 no
-/// longer assembles for sm_70: such kernels go through it for the next architecture.
 #[test]
 fn kernels_assemble_without_spills() {
-    let ptxas = std::env::var_os("PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
-    if Command::new(&ptxas).arg("--version").output().is_err() {
-        assert_ne!(std::env::var("BSR_REQUIRE_PTXAS").as_deref(), Ok("1"), "no ptxas at {}", ptxas.display());
-        eprintln!("SKIPPED: no ptxas at {}", ptxas.display());
-        return;
-    }
     let plans: Vec<Plan> = KEPT.iter().chain(&CHOSEN).map(|text| plan(text)).chain(varied()).collect();
-    let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
-    let work = |thread: usize| {
-        while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let own = if plan.arch().target == Arch::SM_70.target { Arch::SM_75.target } else { plan.arch().target };
-            let mut targets = vec![own, Arch::SM_90A.target];
-            targets.dedup();
-            let found = targets.into_iter().filter_map(|target| assemble(&ptxas, plan, target, thread));
-            let found: Vec<String> = found.collect();
-            bad.lock().unwrap().extend(found);
-        }
-    };
-    std::thread::scope(|scope| {
-        for thread in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            let work = &work;
-            scope.spawn(move || work(thread));
-        }
-    });
-    let bad = bad.into_inner().unwrap();
-    assert!(bad.is_empty(), "{} of {} plans:\n{}", bad.len(), plans.len(), bad.join("\n"));
-}
-
-/// What ptxas has against a kernel.
-fn assemble(ptxas: &Path, plan: &Plan, target: &str, thread: usize) -> Option<String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("warp-{thread}"));
-    std::fs::create_dir_all(&folder).unwrap();
-    let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
-    std::fs::write(&source, plan.ptx().text()).unwrap();
-    let output = Command::new(ptxas).args(["-v", "-arch", target, "-o"]).args([&image, &source]).output().unwrap();
-    let log = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    let clean = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
-    let fine = output.status.success() && log.contains(clean) && !log.contains("warning");
-    (!fine).then(|| format!("{} for {target}\n{}\n{log}", plan.spec(), plan.summary()))
+    ptxas::assemble_all(&plans, "warp");
 }
 
 /// Plans that differ from each other in everything: sizes, types, layouts, knobs, stepped through with strides that share no
@@ -264,13 +220,4 @@ fn any_spec() -> impl Strategy<Value = String> {
     ((size(), size(), size()), words).prop_map(|((bm, bn, bk), (mma, a, out, arch, b, c, warps, stages, k_step))| {
         format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = {mma}{a}{out}{arch}{b}{c}{warps}{stages}{k_step}")
     })
-}
-
-fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
-    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-    Plan::new(&spec)
-}
-
-fn plan(text: &str) -> Plan {
-    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }

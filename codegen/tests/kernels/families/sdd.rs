@@ -1,17 +1,12 @@
 //! The kernels of SDDMM: their plans, refusals and text, and what ptxas makes of them.
-#![allow(clippy::unwrap_used)]
-
-mod golden;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, PlanErrors, Problem, TileScheduler};
-use golden::{added, golden, section};
+use crate::golden::{added, golden, section};
+use crate::planning::{plan, try_plan};
+use crate::ptxas;
+use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, Problem, TileScheduler};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -252,39 +247,7 @@ fn every_plan_renders() {
 
 #[test]
 fn kernels_assemble_without_spills() {
-    let ptxas = std::env::var_os("PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
-    if Command::new(&ptxas).arg("--version").output().is_err() {
-        assert_ne!(std::env::var("BSR_REQUIRE_PTXAS").as_deref(), Ok("1"), "no ptxas at {}", ptxas.display());
-        eprintln!("SKIPPED: no ptxas at {}", ptxas.display());
-        return;
-    }
-    let (plans, next, bad) = (matrix(), AtomicUsize::new(0), Mutex::new(vec![]));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let (plans, next, bad, ptxas) = (&plans, &next, &bad, &ptxas);
-            scope.spawn(move || {
-                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    bad.lock().unwrap().extend(assemble(ptxas, plan, thread));
-                }
-            });
-        }
-    });
-    let bad = bad.into_inner().unwrap();
-    assert!(bad.is_empty(), "{} of {} plans:\n{}", bad.len(), plans.len(), bad.join("\n"));
-}
-
-/// What ptxas has against a kernel: spills, warnings, and the info lines of serialized WGMMAs.
-fn assemble(ptxas: &Path, plan: &Plan, thread: usize) -> Option<String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sdd-{thread}"));
-    std::fs::create_dir_all(&folder).unwrap();
-    let (source, image) = (folder.join("kernel.ptx"), folder.join("kernel.cubin"));
-    std::fs::write(&source, plan.ptx().text()).unwrap();
-    let output = Command::new(ptxas).args(["-v", "-arch", "sm_90a", "-o"]).args([&image, &source]).output().unwrap();
-    let log = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    let clean = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
-    let fine = output.status.success() && log.contains(clean) && !log.contains("warning") && !log.contains("(C7");
-    (!fine).then(|| format!("{}\n{}\n{log}", plan.spec(), plan.summary()))
+    ptxas::assemble_all(&matrix(), "sddmm");
 }
 
 proptest! {
@@ -329,13 +292,4 @@ fn any_spec() -> impl Strategy<Value = String> {
     ((side(), side(), side()), words).prop_map(|((bm, bn, bk), (a, out, la, lb, t, consumers, stages, pack))| {
         format!("op = sdd, bm = {bm}, bn = {bn}, bk = {bk}{a}{out}{la}{lb}{t}{consumers}{stages}{pack}")
     })
-}
-
-fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
-    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-    Plan::new(&spec)
-}
-
-fn plan(text: &str) -> Plan {
-    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
 }

@@ -1,5 +1,4 @@
 //! `docs/src/support.md`: which family takes which value of which key, found out by planning. `BSR_BLESS=1` writes it.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Write;
 
@@ -164,7 +163,7 @@ fn the_table_of_support_is_what_the_planner_does() {
 fn table() -> String {
     let mut text = String::from(
         "# What is supported\n\n\
-         Every cell was found out by planning a kernel of 128 x 64 blocks and tiles of 128 columns; `codegen/tests/support.rs`\n\
+         Every cell was found out by planning a kernel of 128 x 64 blocks and tiles of 128 columns; `codegen/tests/spec/support.rs`\n\
          makes this page. Where a cell says no, the number leads to the reason; a dash stands where the key is a choice of other\n\
          instructions, which [its row in the table of keys](keys.md) names.\n",
     );

@@ -1,8 +1,6 @@
 //! What follows from the table of keys: constants of Rust, JSON, and the table in `docs/src/keys.md`, which `BSR_BLESS=1`
 //! writes.
 
-#![allow(clippy::unwrap_used)]
-
 use bsr_codegen::spec::{Key, Takes};
 use bsr_codegen::{Accumulate, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Scale, Schedule, Shape, Switch, Target};
 
@@ -115,7 +113,7 @@ fn json_that_was_written_before_is_read_and_written_as_it_was() {
 
 #[test]
 fn the_documented_keys_are_those_of_the_table() {
-    const BEFORE: &str = "<!-- The table of keys, which codegen/tests/spec_keys.rs makes: -->\n";
+    const BEFORE: &str = "<!-- The table of keys, which codegen/tests/spec/keys.rs makes: -->\n";
     const AFTER: &str = "<!-- The end of the table of keys. -->\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/keys.md");
     let page = std::fs::read_to_string(path).unwrap();

@@ -1,13 +1,10 @@
 //! What a refusal suggests is a kernel: every suggestion for random specs is applied as a user would, and planned.
 //! `BSR_SEARCH=20000` looks at so many specs.
-#![allow(clippy::unwrap_used)]
-
-mod random;
 
 use bsr_codegen::spec::Key;
 use bsr_codegen::{KernelSpec, Plan, PlanError, PlanErrors};
 
-use random::Draws;
+use crate::random::{self, Draws};
 
 /// A key, and what is written of it; nothing drops it.
 type Change = (Key, Option<String>);

@@ -1,5 +1,4 @@
 //! Golden text: snapshots, and the parts of a kernel that are kept. `.ci/bless` approves them.
-#![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::collections::BTreeMap;
 

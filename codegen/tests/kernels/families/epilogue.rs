@@ -1,10 +1,7 @@
 //! Kernels with epilogues of their own: planned, rendered, assembled, refused.
-#![allow(clippy::unwrap_used)]
 
-mod golden;
-
+use crate::golden::golden;
 use bsr_codegen::{Argument, Dtype, Epilogue, KernelSpec, Operand, Plan, Problem};
-use golden::golden;
 
 const TILE: &str = "bm = 128, bn = 256, bk = 64, dtype = bf16";
 

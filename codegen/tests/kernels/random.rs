@@ -1,7 +1,6 @@
 //! Random specs of every operation, instruction and key, drawn from the table of keys: legal ones, and others.
 
 // Each test uses a part.
-#![allow(dead_code)]
 
 use bsr_codegen::spec::{Key, Takes};
 use bsr_codegen::{KernelSpec, Op};

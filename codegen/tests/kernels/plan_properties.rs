@@ -2,7 +2,6 @@
 //!
 //! The limits are written down here once more, and the numbers are read where they take effect: from the launch
 //! and from the PTX. Only the places of the regions of shared memory are taken from the plan's table.
-#![allow(clippy::unwrap_used)]
 
 use bsr_codegen::spec::Key;
 use bsr_codegen::{

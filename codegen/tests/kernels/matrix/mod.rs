@@ -1,6 +1,10 @@
 //! A matrix of legal specs, spread over every axis of the grammar.
 
-use bsr_codegen::{KernelSpec, Plan, PlanErrors};
+pub(crate) mod epilogues;
+pub(crate) mod everything;
+
+use crate::planning::try_plan;
+use bsr_codegen::Plan;
 
 const BM: [u32; 7] = [64, 128, 192, 256, 320, 448, 512];
 const BK: [u32; 9] = [16, 32, 48, 64, 80, 112, 128, 240, 512];
@@ -211,7 +215,7 @@ const CHOSEN: [&str; 161] = [
 /// is taken.
 pub(crate) fn plans() -> Vec<Plan> {
     let mut plans: Vec<Plan> =
-        CHOSEN.into_iter().map(|text| plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))).collect();
+        CHOSEN.into_iter().map(|text| try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))).collect();
     for (i, bm) in BM.into_iter().enumerate() {
         for (j, bk) in BK.into_iter().enumerate() {
             let start = i * BK.len() + j;
@@ -225,7 +229,7 @@ pub(crate) fn plans() -> Vec<Plan> {
                     KNOBS[(start + step / BN.len()) % KNOBS.len()],
                 ];
                 let given: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
-                plan(&given.join(", ")).ok()
+                try_plan(&given.join(", ")).ok()
             });
             plans.push(found.unwrap_or_else(|| panic!("nothing with bm = {bm}, bk = {bk} plans")));
         }
@@ -233,9 +237,4 @@ pub(crate) fn plans() -> Vec<Plan> {
     plans.sort_by_key(|plan| *plan.spec());
     plans.dedup();
     plans
-}
-
-fn plan(text: &str) -> Result<Plan, PlanErrors> {
-    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-    Plan::new(&spec)
 }

@@ -1,10 +1,10 @@
 //! Kernels with probes: the text is that of the kernel without them and what stands between its lines, and ptxas takes it.
-#![allow(clippy::unwrap_used)]
 
-mod matrix;
-
+use bsr_codegen::Plan;
 use bsr_codegen::probes::{Kind, Probes, ProbesError, SPARE_SLOTS};
-use bsr_codegen::{KernelSpec, Plan};
+
+use crate::matrix;
+use crate::planning::plan;
 
 const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1000 };
 
@@ -18,10 +18,6 @@ fn probed() -> Vec<(Plan, Plan)> {
     let with: Vec<_> = plans.iter().filter_map(|plan| Some((plan.clone(), plan.probed(PROBES).ok()?))).collect();
     assert!(with.len() > 100, "{} plans of the matrix have roles", with.len());
     with
-}
-
-fn plan(text: &str) -> Plan {
-    Plan::new(&text.parse::<KernelSpec>().unwrap()).unwrap()
 }
 
 /// The instructions of a text, each on one line, without what probes add.

@@ -1,0 +1,8 @@
+//! What is particular to a family of kernels: its plans, refusals and sections, and what ptxas makes of them.
+
+mod attention;
+mod epilogue;
+mod scalar;
+mod sdd;
+mod swap_ab;
+mod warp;

@@ -1,0 +1,14 @@
+//! From the text of a spec to its plan.
+
+use bsr_codegen::{KernelSpec, Plan, PlanErrors};
+
+/// Plans what must parse and may be refused.
+pub(crate) fn try_plan(text: &str) -> Result<Plan, PlanErrors> {
+    let spec: KernelSpec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    Plan::new(&spec)
+}
+
+/// Plans what must be planned.
+pub(crate) fn plan(text: &str) -> Plan {
+    try_plan(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}

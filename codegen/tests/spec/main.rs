@@ -1,0 +1,5 @@
+//! The grammar of specs, and the tables of the book that follow from it.
+#![allow(clippy::unwrap_used)]
+
+mod keys;
+mod support;
