@@ -69,7 +69,7 @@ pub(crate) fn read(
     samples: bool,
     diagnostics: &mut Diagnostics,
 ) -> Option<(Epilogue, Tokens)> {
-    let form = if samples { SAMPLED } else { "write `-> (Dense<bf16>, Rows<f32>)`" };
+    let form = if samples { OF_SDDMM } else { "write `-> (Dense<bf16>, Rows<f32>)`" };
     let Some(TokenTree::Group(group)) = body else {
         if let Some(first) = further.first() {
             let help = ["give the function a body: `{ acc + bias }`".to_owned()];
@@ -124,7 +124,7 @@ fn lie_otherwise(further: &[Parameter], program: &Program, samples: bool, diagno
     found
 }
 
-const SAMPLED: &str = "write `-> (Bsr<bf16>, Rows<f32>)`";
+const OF_SDDMM: &str = "write `-> (Bsr<bf16>, Rows<f32>)`";
 const FORM: &str = "a body that ends in `(x, row_sum(y))` or `(x, row_max(y))` has two results";
 
 /// The body as tokens of the epilogue's language.

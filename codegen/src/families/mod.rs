@@ -7,8 +7,8 @@
 pub(crate) mod attention;
 pub(crate) mod block_rows;
 mod keys;
-pub(crate) mod sampled;
 pub(crate) mod scalar;
+pub(crate) mod sddmm;
 pub(crate) mod swap_ab;
 pub(crate) mod warp;
 
@@ -39,7 +39,7 @@ impl Plan {
         let arch = Arch::of(target);
         let kernel: Arc<dyn KernelPlan> = match spec.mma {
             Mma::Wgmma if spec.op == Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
-            Mma::Wgmma if spec.op == Op::Sdd => Arc::new(sampled::SampledPlan::new(spec, arch)?),
+            Mma::Wgmma if spec.op == Op::Sdd => Arc::new(sddmm::SddmmPlan::new(spec, arch)?),
             Mma::Wgmma => hopper(spec, arch)?,
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
             Mma::Scalar => Arc::new(scalar::ScalarPlan::new(spec, arch)?),

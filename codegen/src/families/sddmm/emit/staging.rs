@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{Epilogue, SampledPlan};
+use super::super::plan::{Epilogue, SddmmPlan};
 use crate::Dtype;
 use crate::hopper::store::{Variant, Write, address, packed, variants};
 use crate::hopper::wgmma::Sums;
@@ -19,7 +19,7 @@ pub(super) struct StagingContext {
 }
 
 impl StagingContext {
-    pub(super) fn new(plan: &SampledPlan) -> Self {
+    pub(super) fn new(plan: &SddmmPlan) -> Self {
         let e = &plan.epilogue;
         // The swizzle's XOR flips pairs of 16-byte vectors. Without a swizzle constants are added.
         let count = if e.swizzle == 0 { 1 } else { e.swizzle / 32 };
@@ -49,7 +49,7 @@ pub(super) fn writes_16(e: &Epilogue, first: u32, at: u32) -> Vec<Write> {
 }
 
 /// A thread writes pairs of columns, 8 bytes, of two rows.
-pub(super) fn writes_32(plan: &SampledPlan, stem: &'static str, first: u32, at: u32) -> Vec<Write> {
+pub(super) fn writes_32(plan: &SddmmPlan, stem: &'static str, first: u32, at: u32) -> Vec<Write> {
     let e = &plan.epilogue;
     let sums = Sums { stem, is_integer: plan.spec.out == Dtype::I32 };
     let write = |group: u32, half: u32| {

@@ -7,10 +7,10 @@ mod producer;
 mod staging;
 mod store;
 
-use super::plan::SampledPlan;
+use super::plan::SddmmPlan;
 use crate::hopper;
 
 /// The instructions of a kernel.
-pub(crate) fn body(plan: &SampledPlan) -> String {
-    hopper::body("sampled/body.ptx", &plan.spec, &context::Context::new(plan))
+pub(crate) fn body(plan: &SddmmPlan) -> String {
+    hopper::body("sddmm/body.ptx", &plan.spec, &context::Context::new(plan))
 }

@@ -23,7 +23,7 @@ use crate::{Arch, KernelSpec};
 
 /// A legal kernel of this family.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SampledPlan {
+pub(crate) struct SddmmPlan {
     pub(crate) spec: KernelSpec,
     pub(crate) arch: Arch,
     pub(crate) sides: Sides,
@@ -37,7 +37,7 @@ pub(crate) struct SampledPlan {
     pub(crate) memory: Memory,
 }
 
-impl SampledPlan {
+impl SddmmPlan {
     pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
         let mut errors = PlanErrors::default();
         block::check(spec, &mut errors);

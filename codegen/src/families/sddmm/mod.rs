@@ -9,4 +9,4 @@ mod emit;
 mod kernel;
 mod plan;
 
-pub(crate) use plan::SampledPlan;
+pub(crate) use plan::SddmmPlan;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::SampledPlan;
+use super::super::plan::SddmmPlan;
 use super::fused::{ColumnBatch, Emitter};
 use super::staging::{writes_16, writes_32};
 use crate::hopper::store::{Pack, Store, Write, convert, packed};
@@ -38,7 +38,7 @@ struct BlockStore {
 }
 
 /// What the subtiles of a store have in common.
-pub(super) fn context(plan: &SampledPlan) -> Store {
+pub(super) fn context(plan: &SddmmPlan) -> Store {
     Store {
         convert: convert(plan.spec.out),
         subtiles: plan.epilogue.subtiles(),
@@ -51,31 +51,31 @@ pub(super) fn context(plan: &SampledPlan) -> Store {
 }
 
 /// The registers of a tile whose store is overlapped.
-pub(super) fn packed_registers(plan: &SampledPlan) -> Vec<String> {
+pub(super) fn packed_registers(plan: &SddmmPlan) -> Vec<String> {
     let count = if plan.epilogue.overlapped { plan.tiling.accumulators() / 2 } else { 0 };
     (0..count).map(packed).collect()
 }
 
 /// What is packed at the end of a tile with so many accumulators, under an overlapped epilogue. The spec's epilogue packs
 /// what it is done with.
-pub(super) fn packs(plan: &SampledPlan, stem: &'static str, accumulators: u32) -> Vec<Pack> {
+pub(super) fn packs(plan: &SddmmPlan, stem: &'static str, accumulators: u32) -> Vec<Pack> {
     let is_packed = plan.epilogue.overlapped && plan.fused.is_none();
     (0..accumulators / 2).filter(|_| is_packed).map(|i| Pack::new(stem, i)).collect()
 }
 
 /// The elements of a tile's first `units` units, where they are all computed before it is stored.
-pub(super) fn column_batches(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<ColumnBatch> {
+pub(super) fn column_batches(plan: &SddmmPlan, stem: &'static str, units: u32) -> Vec<ColumnBatch> {
     let emitter = Emitter::new(plan).filter(|_| !plan.epilogue.has_tile);
     emitter.iter().flat_map(|emitter| (0..units).flat_map(|unit| emitter.column_batches(stem, unit, 0))).collect()
 }
 
 /// The subtiles of a whole tile.
-pub(super) fn whole(plan: &SampledPlan) -> Vec<Subtile> {
+pub(super) fn whole(plan: &SddmmPlan) -> Vec<Subtile> {
     subtiles(plan, WHOLE, plan.epilogue.units)
 }
 
 /// The subtiles of a tile's first `units` units.
-pub(super) fn subtiles(plan: &SampledPlan, stem: &'static str, units: u32) -> Vec<Subtile> {
+pub(super) fn subtiles(plan: &SddmmPlan, stem: &'static str, units: u32) -> Vec<Subtile> {
     let (e, t) = (&plan.epilogue, &plan.tiling);
     let wide = plan.spec.out.bytes() == 4;
     let emitter = Emitter::new(plan);

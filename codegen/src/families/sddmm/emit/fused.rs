@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{Fused as PlannedFused, ROWS, SampledPlan, Split, WG_M};
+use super::super::plan::{Fused as PlannedFused, ROWS, SddmmPlan, Split, WG_M};
 use super::staging::{vector_address, writes_16, writes_32};
 use crate::TileScheduler;
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
@@ -114,14 +114,14 @@ const COLUMNS: [&str; 2] = ["%p_any", "%p_both"];
 
 /// Makes the lines for one plan.
 pub(super) struct Emitter<'p> {
-    plan: &'p SampledPlan,
+    plan: &'p SddmmPlan,
     fused: &'p PlannedFused,
     lines: Lines,
 }
 
 impl<'p> Emitter<'p> {
     /// None of a plan without an epilogue of its spec's.
-    pub(super) fn new(plan: &'p SampledPlan) -> Option<Self> {
+    pub(super) fn new(plan: &'p SddmmPlan) -> Option<Self> {
         let lines = |fused: &PlannedFused| Lines::new(fused.program, Held { rows: ROWS, columns: 2 });
         plan.fused.as_ref().map(|fused| Self { plan, fused, lines: lines(fused) })
     }

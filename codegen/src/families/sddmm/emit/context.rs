@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::SampledPlan;
+use super::super::plan::SddmmPlan;
 use super::consumer::Consumer;
 use super::fused::{Emitter, Fused};
 use super::producer::Producer;
@@ -88,7 +88,7 @@ const WARP: u32 = 32;
 const MAPS: u32 = 3;
 
 impl Context {
-    pub(super) fn new(plan: &SampledPlan) -> Self {
+    pub(super) fn new(plan: &SddmmPlan) -> Self {
         let (t, m) = (&plan.tiling, &plan.memory);
         let subtiles = store::whole(plan);
         let operand = plan.epilogue.has_tile.then_some((m.tile_offset, t.roles.consumers));
@@ -129,7 +129,7 @@ impl Context {
     }
 }
 
-fn work_tile(plan: &SampledPlan) -> WorkTile {
+fn work_tile(plan: &SddmmPlan) -> WorkTile {
     let words = plan.work_tile.words();
     let copy = |index: u32| {
         let lanes = (words - index * WARP).min(WARP);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{SampledPlan, Split};
+use super::super::plan::{SddmmPlan, Split};
 use super::fused::ColumnBatch;
 use super::store::{self, Subtile, WHOLE};
 use crate::Dtype;
@@ -64,7 +64,7 @@ struct Kind {
 }
 
 impl Consumer {
-    pub(super) fn new(plan: &SampledPlan, subtiles: &[Subtile]) -> Self {
+    pub(super) fn new(plan: &SddmmPlan, subtiles: &[Subtile]) -> Self {
         let t = &plan.tiling;
         let (row_stride, columns) = match t.split {
             Split::Whole => (0, 0),
@@ -86,7 +86,7 @@ impl Consumer {
 }
 
 impl Width {
-    fn new(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Self {
+    fn new(plan: &SddmmPlan, kind: &Kind, subtiles: &[Subtile]) -> Self {
         let (sums, count) = (sums(plan, kind.stem), kind.columns / 2);
         let overlapped = plan.epilogue.overlapped;
         let own = store::subtiles(plan, kind.stem, plan.epilogue.units * kind.columns / plan.tiling.wg_n());
@@ -109,7 +109,7 @@ impl Width {
 }
 
 /// The order of a tile's stages. Subtiles are those of the tile before: under an overlapped epilogue a whole one's.
-fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<Subtile> {
+fn mainloop(plan: &SddmmPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<Subtile> {
     let order = Order {
         suffix: kind.suffix,
         overlapped: if plan.epilogue.overlapped { subtiles.len() as u32 } else { 0 },
@@ -135,7 +135,7 @@ fn mainloop(plan: &SampledPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<S
 }
 
 /// The WGMMAs of a stage.
-fn group(plan: &SampledPlan, kind: &Kind, first: bool) -> Group {
+fn group(plan: &SddmmPlan, kind: &Kind, first: bool) -> Group {
     let wgmma = |k: u32| {
         let at = At { a: plan.left.k_offset(k), b: plan.right.k_offset(k) };
         Wgmma::new(sums(plan, kind.stem).list(0..kind.columns / 2), at, first && k == 0)
@@ -145,6 +145,6 @@ fn group(plan: &SampledPlan, kind: &Kind, first: bool) -> Group {
 }
 
 /// The accumulators whose names begin with `stem`.
-fn sums(plan: &SampledPlan, stem: &'static str) -> Sums {
+fn sums(plan: &SddmmPlan, stem: &'static str) -> Sums {
     Sums { stem, is_integer: plan.spec.a.is_integer() }
 }

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-use super::super::plan::SampledPlan;
+use super::super::plan::SddmmPlan;
 use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, offset};
 use crate::plan::Major;
 
 /// Columns of B panels that the producer keeps in registers; those of later panels are read for every stage. It keeps
 /// none of panels of many boxes: ptxas would keep a coordinate for each of these, and spills.
-fn kept(plan: &SampledPlan) -> u32 {
+fn kept(plan: &SddmmPlan) -> u32 {
     if plan.right.loads.0 <= 2 { 4 } else { 0 }
 }
 
@@ -41,7 +41,7 @@ struct Column {
 }
 
 impl Producer {
-    pub(super) fn new(plan: &SampledPlan) -> Self {
+    pub(super) fn new(plan: &SddmmPlan) -> Self {
         let (left, right) = (plan.left.bytes(), plan.right.bytes());
         let column = |panel: u32| Column { register: format!("%r_panel{panel}"), offset: plan.work_tile.column(panel) };
         let mut loads = vec![left_loads(plan)];
@@ -55,7 +55,7 @@ impl Producer {
     }
 }
 
-fn left_loads(plan: &SampledPlan) -> Loads {
+fn left_loads(plan: &SddmmPlan) -> Loads {
     let tile = &plan.left;
     let load = |index: u32| {
         let mut offsets = vec![];
@@ -66,7 +66,7 @@ fn left_loads(plan: &SampledPlan) -> Loads {
     Loads { column: None, boxes: (0..tile.loads.0).map(load).collect() }
 }
 
-fn panel_loads(plan: &SampledPlan, panel: u32) -> Loads {
+fn panel_loads(plan: &SddmmPlan, panel: u32) -> Loads {
     let (tile, t) = (&plan.right, &plan.tiling);
     let first = plan.memory.right_offset + tile.mn_offset(panel * t.pitch);
     let is_kept = panel < kept(plan);

@@ -1,13 +1,13 @@
 //! Step 6: what a launch is told: tensor maps, and the form of a work tile.
 
-use super::SampledPlan;
+use super::SddmmPlan;
 use super::sides::Side;
 use crate::hopper::split_k::Workspace;
 use crate::hopper::{OperandTile, fused_plan as fused};
 use crate::plan::Major;
 use crate::plan::{Argument, Operand, Parameter, Parameters, Problem, SddmmTiles, TensorMap};
 
-impl SampledPlan {
+impl SddmmPlan {
     pub(crate) fn tiles(&self) -> SddmmTiles {
         let t = &self.tiling;
         SddmmTiles {

@@ -1,7 +1,7 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::emit;
-use super::plan::{Fused, SampledPlan, Split, WG_M};
+use super::plan::{Fused, SddmmPlan, Split, WG_M};
 use crate::KernelSpec;
 use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
@@ -9,7 +9,7 @@ use crate::plan::{
 };
 use crate::probes::{Roles, TileName};
 
-impl KernelPlan for SampledPlan {
+impl KernelPlan for SddmmPlan {
     fn summary(&self) -> String {
         let (t, m) = (&self.tiling, &self.memory);
         format!(
@@ -235,7 +235,7 @@ impl KernelPlan for SampledPlan {
     }
 }
 
-impl SampledPlan {
+impl SddmmPlan {
     /// How block rows become rows of a tile.
     fn rows_words(&self) -> String {
         let (t, bm) = (&self.tiling, self.spec.bm);
