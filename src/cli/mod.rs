@@ -21,6 +21,7 @@ mod advise;
 mod attention;
 mod backend;
 mod bench;
+mod calibrate;
 mod case;
 mod check;
 mod completions;
@@ -158,6 +159,7 @@ enum Command {
     Loss(loss::Args),
     Report(report_page::Args),
     Sweep(sweep::Args),
+    Calibrate(calibrate::Args),
     Merge(merge::Args),
     Export(export::Args),
     Doctor(doctor::Args),
@@ -203,6 +205,7 @@ pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
         Command::Loss(args) => loss::run(&args, &mut out),
         Command::Report(args) => report_page::run(&args, &mut out),
         Command::Sweep(args) => sweep::run(&args, &mut out),
+        Command::Calibrate(args) => calibrate::run(&args, &mut out),
         Command::Merge(args) => merge::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),

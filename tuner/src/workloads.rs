@@ -10,8 +10,11 @@ use serde::Deserialize;
 use crate::{Facts, Source, Workload};
 
 /// The lists that come with the project.
-const NAMED: [(&str, &str); 2] =
-    [("public", include_str!("../workloads/public.toml")), ("held-out", include_str!("../workloads/held-out.toml"))];
+const NAMED: [(&str, &str); 3] = [
+    ("public", include_str!("../workloads/public.toml")),
+    ("held-out", include_str!("../workloads/held-out.toml")),
+    ("calibrate", include_str!("../workloads/calibrate.toml")),
+];
 
 /// Bytes of a file with a list.
 const LONGEST: u64 = 1 << 22;
@@ -60,7 +63,7 @@ pub fn find(name: &str) -> Result<Vec<Workload>, Refusal> {
     }
     let text = bsr_runtime::read::text(Path::new(name), LONGEST)
         .map_err(|error| Refusal::of(format_args!("no list of workloads `{name}`"), error))
-        .map_err(|refusal| refusal.help("a .toml file, or one of: public, held-out"))?;
+        .map_err(|refusal| refusal.help("a .toml file, or one of: public, held-out, calibrate"))?;
     from_toml(name, &text)
 }
 

@@ -21,20 +21,45 @@ pub struct Sheet {
     pub i8: f64,
     /// TB/s of device memory.
     pub hbm_tbs: f64,
+    /// Streaming multiprocessors.
+    pub sms: usize,
+    /// Their boost clock in MHz.
+    pub mhz: f64,
+    /// Megabytes of L2.
+    pub l2_mb: f64,
 }
 
 const H200: &str = "NVIDIA H200 Tensor Core GPU data sheet; half of what it lists with structured sparsity";
 const H100: &str = "NVIDIA H100 Tensor Core GPU data sheet; half of what it lists with structured sparsity";
 const A100: &str = "NVIDIA A100 Tensor Core GPU data sheet";
 
-/// The cards whose data sheets are known: TFLOP/s on f32, f16, FP8 and i8, TB/s of device memory. The first is the one that
-/// the tuner's model and table were measured on.
-const CARDS: [Sheet; 5] = [
-    card("NVIDIA H200", H200, (9, 0), (67.0, 989.5, Some(1979.0), 1979.0), 4.8),
-    card("NVIDIA H100 80GB HBM3", H100, (9, 0), (67.0, 989.5, Some(1979.0), 1979.0), 3.35),
-    card("NVIDIA H100 PCIe", H100, (9, 0), (51.0, 756.5, Some(1513.0), 1513.0), 2.0),
-    card("NVIDIA H100 NVL", H100, (9, 0), (60.0, 835.5, Some(1670.5), 1670.5), 3.9),
-    card("NVIDIA A100-SXM4-80GB", A100, (8, 0), (19.5, 312.0, None, 624.0), 2.039),
+const L4: &str = "NVIDIA L4 Tensor Core GPU data sheet; half of what it lists with structured sparsity";
+const ADA: &str = "NVIDIA Ada GPU architecture white paper";
+const B200: &str = "NVIDIA DGX B200 data sheet; per GPU, half of what it lists with structured sparsity";
+const H20: &str = "NVIDIA H20 data sheet, as published by resellers";
+const H800: &str = "NVIDIA H800 data sheet, as published by resellers; half of what it lists with structured sparsity";
+const GH200: &str = "NVIDIA GH200 Grace Hopper Superchip data sheet; half of what it lists with structured sparsity";
+
+const HOPPER: (u32, u32) = (9, 0);
+/// An H100 SXM, whose chip other cards have too: TFLOP/s on f32, f16, FP8 and i8.
+const GH100: (f64, f64, Option<f64>, f64) = (67.0, 989.5, Some(1979.0), 1979.0);
+
+/// The cards whose data sheets are known: TFLOP/s on f32, f16, FP8 and i8, TB/s of device memory; SMs, boost clock in MHz, MB of L2.
+/// The first is the one that the tuner's model and table were measured on.
+const CARDS: [Sheet; 13] = [
+    card("NVIDIA H200", H200, HOPPER, GH100, 4.8, (132, 1980.0, 60.0)),
+    card("NVIDIA H100 80GB HBM3", H100, HOPPER, GH100, 3.35, (132, 1980.0, 50.0)),
+    card("NVIDIA H100 PCIe", H100, HOPPER, (51.0, 756.5, Some(1513.0), 1513.0), 2.0, (114, 1755.0, 50.0)),
+    card("NVIDIA H100 NVL", H100, HOPPER, (60.0, 835.5, Some(1670.5), 1670.5), 3.9, (132, 1785.0, 50.0)),
+    card("NVIDIA H800", H800, HOPPER, GH100, 3.35, (132, 1980.0, 50.0)),
+    card("NVIDIA H20", H20, HOPPER, (44.0, 148.0, Some(296.0), 296.0), 4.0, (78, 1980.0, 60.0)),
+    card("NVIDIA GH200 480GB", GH200, HOPPER, GH100, 4.0, (132, 1980.0, 60.0)),
+    card("NVIDIA GH200 144G HBM3e", GH200, HOPPER, GH100, 4.9, (132, 1980.0, 60.0)),
+    card("NVIDIA A100-SXM4-80GB", A100, (8, 0), (19.5, 312.0, None, 624.0), 2.039, (108, 1410.0, 40.0)),
+    card("NVIDIA L4", L4, (8, 9), (30.3, 121.0, Some(242.5), 242.5), 0.3, (58, 2040.0, 48.0)),
+    card("NVIDIA GeForce RTX 4090", ADA, (8, 9), (82.6, 165.2, Some(330.3), 660.6), 1.008, (128, 2520.0, 72.0)),
+    card("NVIDIA RTX 6000 Ada Generation", ADA, (8, 9), (91.1, 364.2, Some(728.5), 728.5), 0.96, (142, 2505.0, 96.0)),
+    card("NVIDIA B200", B200, (10, 0), (75.0, 2250.0, Some(4500.0), 4500.0), 8.0, (148, 1965.0, 126.0)),
 ];
 
 /// A row of the table.
@@ -44,8 +69,9 @@ const fn card(
     capability: (u32, u32),
     (f32, f16, fp8, i8): (f64, f64, Option<f64>, f64),
     hbm_tbs: f64,
+    (sms, mhz, l2_mb): (usize, f64, f64),
 ) -> Sheet {
-    Sheet { name, source, capability, f32, f16, fp8, i8, hbm_tbs }
+    Sheet { name, source, capability, f32, f16, fp8, i8, hbm_tbs, sms, mhz, l2_mb }
 }
 
 impl Sheet {
@@ -57,10 +83,10 @@ impl Sheet {
         CARDS.iter().find(|card| card.name == name)
     }
 
-    /// The card that is meant by a name, or by a part of one that no other card has; case does not count.
+    /// The card that is meant by a name, or by words of one that no other card has; case does not count.
     ///
     /// # Errors
-    /// The names that have the text in them, or all that are known.
+    /// The names that have the text in them, or the nearest of those that are known.
     pub fn find(text: &str) -> Result<&'static Self, Refusal> {
         let text = text.trim().to_lowercase();
         let of = |is_it: &dyn Fn(&str) -> bool| -> Vec<&'static Self> {
@@ -69,10 +95,26 @@ impl Sheet {
         let exact = of(&|name| name == text);
         let names =
             |cards: &mut dyn Iterator<Item = &'static Self>| cards.map(|card| card.name).collect::<Vec<_>>().join(", ");
-        let found = if exact.is_empty() { of(&|name| !text.is_empty() && name.contains(&text)) } else { exact };
+        let found = if exact.is_empty() {
+            of(&|name| !text.is_empty() && format!(" {name}").contains(&format!(" {text}")))
+        } else {
+            exact
+        };
         match found[..] {
             [card] => Ok(card),
-            [] => Err(Refusal::new("it is the name of no card that is known").help(names(&mut CARDS.iter()))),
+            [] => {
+                let distance = |card: &&Sheet| {
+                    let words =
+                        card.name.split([' ', '-']).map(|word| strsim::levenshtein(&word.to_lowercase(), &text));
+                    words.chain([strsim::levenshtein(&card.name.to_lowercase(), &text)]).min()
+                };
+                let mut nearest: Vec<&Self> = CARDS.iter().collect();
+                if !text.is_empty() {
+                    nearest.sort_by_key(distance);
+                }
+                let help = format!("the nearest names are {}", names(&mut nearest.into_iter().take(4)));
+                Err(Refusal::new("it is the name of no card that is known").help(help))
+            }
             _ => Err(Refusal::new("it is a part of several names").help(names(&mut found.into_iter()))),
         }
     }

@@ -1,18 +1,15 @@
 //! The clock of the SMs: a card lowers it until its tensor cores take no more power than they may.
 
-use super::card::H200_MHZ;
 use super::rates::Rates;
 
-/// The highest clock of an H200 in MHz.
-const HIGHEST_MHZ: f64 = 1980.0;
 /// Microseconds before a launch in which tensor cores rest, since L2 is emptied: what the benchmarks wait.
 const REST: f64 = 120.0;
 
 /// The clock, over that under sustained load, of a launch whose tensor cores work for `tensor` of its `us` microseconds. Power
-/// is limited over longer than a launch, and grows with the third power of the clock.
-pub(super) fn of_load(tensor: f64, us: f64) -> f64 {
+/// is limited over longer than a launch, and grows with the third power of the clock. `card_mhz` are the clocks under load and at most.
+pub(super) fn of_load(tensor: f64, us: f64, card_mhz: [f64; 2]) -> f64 {
     let load = tensor / (us + REST);
-    (1.0 / load.max(1e-6)).cbrt().clamp(1.0, HIGHEST_MHZ / H200_MHZ)
+    (1.0 / load.max(1e-6)).cbrt().clamp(1.0, card_mhz[1] / card_mhz[0])
 }
 
 impl Rates {
@@ -49,7 +46,9 @@ mod tests {
 
     #[test]
     fn the_clock_falls_as_tensor_cores_work_longer() {
-        let highest = HIGHEST_MHZ / H200_MHZ;
+        let mhz = [1490.0, 1980.0];
+        let highest = mhz[1] / mhz[0];
+        let of_load = |tensor: f64, us: f64| of_load(tensor, us, mhz);
         // A launch of few columns, and one of tensor cores that always work.
         assert_eq!(of_load(1.0, 12.0), highest);
         assert_eq!(of_load(0.0, 0.0), highest);

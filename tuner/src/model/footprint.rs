@@ -4,7 +4,7 @@ use bsr_codegen::{KernelKind, Plan, Profile};
 use bsr_runtime::Structure;
 
 use super::assign::Lists;
-use super::reuse::{self, HELD};
+use super::reuse;
 use super::shape::Shape;
 use super::tiles::{Tile, Tiles};
 use super::view::View;
@@ -21,28 +21,28 @@ pub(super) struct Misses {
 }
 
 impl Misses {
-    /// Those of a launch with these lists, and so many bytes of a workspace.
+    /// Those of a launch with these lists, and so many bytes of a workspace, where L2 has room for `held` bytes.
     pub(super) fn new(
         (plan, profile): (&Plan, &Profile),
         (view, shape): (&View, &Shape),
         (tiles, lists): (&Tiles, &Lists),
-        workspace: f64,
+        (workspace, held): (f64, f64),
     ) -> Self {
         let ctas = tiles.columns as f64 * f64::from(profile.cluster) * tiles.needed;
         let requests = |of: &dyn Fn(&Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
         let asked = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
         let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
         let fetched = match profile.kind {
-            KernelKind::Sddmm => in_waves(plan, view, (tiles, shape), lists.count().max(1), asked),
+            KernelKind::Sddmm => in_waves((plan, view), (tiles, shape), lists.count().max(1), asked, held),
             _ => {
                 let stored = shape.structure().map_or(0, Structure::stored);
-                reuse::fetched(tiles, lists, stored as f64 * view.bytes[0])
+                reuse::fetched(tiles, lists, stored as f64 * view.bytes[0], held)
             }
         };
         let part = |fetched: f64, asked: f64| if asked > 0.0 { (fetched / asked).clamp(0.0, 1.0) } else { 0.0 };
         let [sparse, dense] = [0, 1].map(|which| part(fetched[which], asked[which]));
         // Sums of parts of K are written and read again: what L2 does not hold goes to memory and comes back.
-        let bytes = sparse * asked[0] + dense * asked[1] + written + 2.0 * (workspace - HELD).max(0.0);
+        let bytes = sparse * asked[0] + dense * asked[1] + written + 2.0 * (workspace - held).max(0.0);
         Self { sparse, dense, bytes: bytes.max(view.compulsory_bytes()) }
     }
 }
@@ -53,14 +53,20 @@ const WAVE: f64 = 0.35;
 
 /// Tiles that run together walk K together: each wave reads its rows of one factor and its columns of the other. Of these L2
 /// still holds a part where they are those of the wave before.
-fn in_waves(plan: &Plan, view: &View, (tiles, shape): (&Tiles, &Shape), clusters: usize, asked: [f64; 2]) -> [f64; 2] {
+fn in_waves(
+    (plan, view): (&Plan, &View),
+    (tiles, shape): (&Tiles, &Shape),
+    clusters: usize,
+    asked: [f64; 2],
+    held: f64,
+) -> [f64; 2] {
     let waves = (tiles.count().max(1) as f64 / clusters as f64).max(1.0);
     let (all, each) = (tiles.block_rows as f64, tiles.block_rows as f64 / waves);
     let rows = |count: f64| count * view.rows * view.along * view.bytes[0];
     let columns =
         |count: f64| shape.distinct(plan, count.ceil().max(1.0) as usize) * view.depth * view.along * view.bytes[1];
     let first = columns(each);
-    let kept = (WAVE * HELD / (rows(each) + first).max(1.0)).min(1.0);
+    let kept = (WAVE * held / (rows(each) + first).max(1.0)).min(1.0);
     let later: f64 = (1..waves.ceil() as usize).map(|wave| columns(each.min(all - wave as f64 * each))).sum();
     [rows(all).min(asked[0]), (first + (1.0 - kept) * later).min(asked[1])]
 }

@@ -18,10 +18,10 @@
 mod alike;
 mod assign;
 mod attention;
+mod calibration;
 mod card;
 mod clock;
 mod dense;
-#[cfg(test)]
 mod fit;
 mod footprint;
 #[cfg(test)]
@@ -45,7 +45,9 @@ use std::sync::Arc;
 use bsr_codegen::{Dtype, Plan, Profile};
 use bsr_runtime::Structure;
 
-pub use card::{Card, Known, for_gpu};
+pub use calibration::Calibration;
+pub use card::{Card, Known};
+pub use fit::fitted_rates;
 pub use prediction::{Prediction, Term, What};
 pub use traffic::traffic;
 pub use verdict::{SURE_MEASURED, SURE_PREDICTED, Verdict};
@@ -61,11 +63,19 @@ use tiles::Tiles;
 use timeline::Timeline;
 use view::View;
 
+/// The card of a GPU by the name that its driver gives it: one that this user has calibrated, one of a file of this crate, or one by
+/// its data sheet. Of another GPU the rates are an H200's, scaled where its SMs and its clock in MHz are given: candidates are
+/// ranked, times are a guess.
+pub fn for_gpu(name: &str, size: Option<(usize, f64)>) -> (Card, Known) {
+    let (card, known) = card::shipped(name, size);
+    calibration::of(name).map_or((card, known), |found| (found.card(card), Known::Calibrated))
+}
+
 /// Predicts one launch of a kernel.
 pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction {
     match plan.attention_tiles() {
         Some(tiles) => attention::predict(plan, &tiles, problem, card),
-        None => Simulation::new(plan, problem, card).prediction(&Rates::H200),
+        None => Simulation::new(plan, problem, card).prediction(&card.rates),
     }
 }
 
@@ -76,7 +86,7 @@ pub fn fastest<'p>(plans: &'p [Plan], structure: &Structure, n: usize, card: &Ca
     let shape = Arc::new(Shape::new(Some(structure.clone())));
     let predicted = |plan: &'p Plan| {
         let simulation = Simulation::of_shape(plan, &problem, card, Arc::clone(&shape));
-        (plan, simulation.prediction(&Rates::H200))
+        (plan, simulation.prediction(&card.rates))
     };
     plans.iter().map(predicted).min_by(|x, y| x.1.us.total_cmp(&y.1.us))
 }
@@ -113,7 +123,8 @@ impl Simulation {
         let of_split = plan.split_form().map(|form| form.partial_bytes);
         let partial_bytes = f64::from(of_split.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0));
         let workspace = f64::from(lists.places()) * partial_bytes;
-        let misses = Misses::new((plan, &profile), (&view, &shape), (&tiles, &lists), workspace);
+        let misses =
+            Misses::new((plan, &profile), (&view, &shape), (&tiles, &lists), (workspace, 1e6 * card.l2_held_mb));
         Self { profile, view, tiles, lists, misses, partial_bytes, dtype: plan.spec().a, card: *card, places }
     }
 
@@ -127,7 +138,7 @@ impl Simulation {
     /// The constants at the clock that the card has while this launch runs.
     fn at_its_clock(&self, rates: &Rates, setting: &Setting<'_>) -> Rates {
         let line = self.follow(rates, setting);
-        rates.at(clock::of_load(line.tensor, line.us + self.card.launch_us))
+        rates.at(clock::of_load(line.tensor, line.us + self.card.launch_us, self.card.clock_mhz))
     }
 
     fn prediction(&self, rates: &Rates) -> Prediction {

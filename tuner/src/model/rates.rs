@@ -1,9 +1,13 @@
 //! How fast the parts of an SM are, as our kernels meet them.
 
+use serde::{Deserialize, Serialize};
+
 /// Constants of the model, each with its source. Those without one are fitted to the measurements of `tests`, which
 /// are those of README.md, `benches/LOG.md`, `tuner/tuned` and `benches/model`. Those of the SMs are under sustained load of the
-/// tensor cores: at another clock they are others. Only rates of the [`Card`](super::Card) scale with the GPU.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// tensor cores: at another clock they are others. A [`Card`](super::Card)
+/// has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Rates {
     /// The tensor cores' rate in WGMMA over that of the dense library: 16-bit operands, FP8, INT8.
     pub wgmma: [f64; 3],
@@ -65,6 +69,12 @@ pub struct Rates {
     pub scalar: [f64; 3],
     /// The clock of the SMs over that under sustained load.
     pub clock: f64,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self::H200
+    }
 }
 
 impl Rates {

@@ -13,9 +13,8 @@ use bsr_runtime::schedule::Place;
 use super::assign::{Lists, Part};
 use super::tiles::Tiles;
 
-/// Bytes of L2 that hold operands, and the part of them that the sparse one may have: such that bytes are about those that Nsight
-/// Compute counts (`benches/LOG.md`, 50). An H200 has 60 MB in two halves, each with its own copy of what SMs of both read.
-pub(super) const HELD: f64 = 34e6;
+/// The part of L2's bytes for operands that the sparse one may have: such that bytes are about those that Nsight Compute counts
+/// (`benches/LOG.md`, 50). L2 has two halves, each with its own copy of what SMs of both read.
 const FIRST: f64 = 0.6;
 /// CTAs do not keep the pace of their lists: times between reads are so many times longer or shorter than these say.
 const VARY: f64 = 2.5;
@@ -25,8 +24,8 @@ const COLUMNS: usize = 4;
 const TILES: usize = 64;
 
 /// Bytes of the sparse operand, which has so many, and of the dense one that come from memory. Time is counted in stages, with
-/// one for the ends of a tile.
-pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64) -> [f64; 2] {
+/// one for the ends of a tile. L2 has room for `held` bytes.
+pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, held: f64) -> [f64; 2] {
     let mut reads = Reads::new(tiles, values);
     let mut end = 0.0_f64;
     match lists {
@@ -46,8 +45,8 @@ pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64) -> [f64; 2] {
         }
     }
     let [sparse, dense] = [Gaps::new(reads.sparse, end), Gaps::new(reads.dense, end)];
-    let (of_sparse, taken) = sparse.fetched(FIRST * HELD, end);
-    let (of_dense, _) = dense.fetched(HELD - taken, end);
+    let (of_sparse, taken) = sparse.fetched(FIRST * held, end);
+    let (of_dense, _) = dense.fetched(held - taken, end);
     [of_sparse, of_dense]
 }
 

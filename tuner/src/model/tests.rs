@@ -5,7 +5,7 @@ use bsr_runtime::Pattern;
 
 use proptest::prelude::*;
 
-use super::fit::fitted;
+use super::fit::{CONSTANTS, Row, fitted};
 use super::*;
 use crate::search::rank_correlation;
 use crate::{Facts, Source, Space, Workload};
@@ -96,13 +96,6 @@ const MEASURED: &[(&str, [usize; 3], &str, f64)] = &[
     ("bm = 64, bn = 256, bk = 64, k_step = 32", SMALL, "random:0.125", 0.68 * 571.0),
 ];
 
-pub(super) struct Row {
-    plan: Plan,
-    pub(super) problem: TuningProblem,
-    pub(super) us: f64,
-    simulation: Simulation,
-}
-
 fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> TuningProblem {
     let block = (spec.bm as usize, spec.bk as usize);
     let (rows, cols) = match spec.op {
@@ -122,43 +115,12 @@ pub(super) fn rows() -> Vec<Row> {
         let plan = Plan::new(&spec).unwrap_or_else(|errors| panic!("{spec}: {errors}"));
         let problem = problem(&spec, size, pattern);
         let us = problem.executed_flops() as f64 / (tflops * 1e6);
-        Row::new(plan, problem, us)
+        Row::new(plan, problem, us, &Card::h200())
     };
     MEASURED.iter().map(row).collect()
 }
 
-/// Rows of one problem each.
-pub(super) fn grouped<'r>(rows: &[&'r Row]) -> Vec<Vec<&'r Row>> {
-    let mut groups: std::collections::BTreeMap<String, Vec<&Row>> = std::collections::BTreeMap::new();
-    for row in rows {
-        groups.entry(row.problem.key()).or_default().push(row);
-    }
-    groups.into_values().collect()
-}
-
 impl Row {
-    pub(super) fn new(plan: Plan, problem: TuningProblem, us: f64) -> Self {
-        let simulation = Simulation::new(&plan, &problem, &Card::h200());
-        Self { plan, problem, us, simulation }
-    }
-
-    pub(super) fn predicted(&self, rates: &Rates) -> Prediction {
-        self.simulation.prediction(rates)
-    }
-
-    pub(super) fn digest(&self) -> String {
-        self.plan.digest()
-    }
-
-    pub(super) fn spec(&self) -> &KernelSpec {
-        self.plan.spec()
-    }
-
-    /// Logarithm of predicted over measured.
-    pub(super) fn log(&self, rates: &Rates) -> f64 {
-        (self.simulation.prediction(rates).us / self.us).ln()
-    }
-
     fn tflops(&self, us: f64) -> f64 {
         self.problem.executed_flops() as f64 / (us * 1e6)
     }
@@ -221,7 +183,7 @@ fn rows_that_the_fit_has_not_seen_are_met_too() {
     let (mut held_out, mut guessed) = (Vec::new(), Vec::new());
     for fold in 0..3 {
         let seen: Vec<&Row> = rows.iter().enumerate().filter(|(at, _)| at % 3 != fold).map(|(_, row)| row).collect();
-        let rates = fitted(&seen, guess, 3);
+        let rates = fitted(&seen, guess, &CONSTANTS, 0.0, 3);
         held_out.extend(rows.iter().skip(fold).step_by(3).map(|row| row.log(&rates)));
         guessed.extend(rows.iter().skip(fold).step_by(3).map(|row| row.log(&guess)));
     }
@@ -283,12 +245,12 @@ fn more_work_takes_longer_and_a_larger_card_is_faster() {
     let us = |density: f64, card: &Card| predict(&plan, &problem(&spec, SMALL, &format!("random:{density}")), card).us;
     let times: Vec<f64> = [0.02, 0.1, 0.3, 0.9].map(|density| us(density, &Card::h200())).to_vec();
     assert!(times.is_sorted_by(|x, y| x < y), "{times:?}");
-    let (half, known) = for_gpu("NVIDIA H100 PCIe", Some((66, 1490.0)));
+    let (half, known) = for_gpu("NVIDIA H900", Some((66, 1490.0)));
     assert_eq!((half.sms, known), (66, Known::Scaled));
     let ratio = us(0.9, &half) / us(0.9, &Card::h200());
     assert!((1.8..2.1).contains(&ratio), "{ratio}");
     assert_eq!(for_gpu("NVIDIA H200", None), (Card::h200(), Known::Measured));
-    let (assumed, known) = for_gpu("NVIDIA A100", None);
+    let (assumed, known) = for_gpu("NVIDIA A900", None);
     assert_eq!((known, assumed.sms), (Known::Assumed, 132));
     assert!(assumed.name.contains("another GPU"));
 }

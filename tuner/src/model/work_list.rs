@@ -2,7 +2,6 @@
 
 use bsr_codegen::Plan;
 
-use super::rates::Rates;
 use super::tile_time::Setting;
 use super::{Card, Simulation, timeline};
 use crate::TuningProblem;
@@ -19,7 +18,7 @@ pub fn work_list(plan: &Plan, problem: &TuningProblem, card: &Card) -> Vec<Vec<[
         return vec![];
     }
     let setting = Setting::new(profile, view, tiles, simulation.misses, card);
-    let rates = simulation.at_its_clock(&Rates::H200, &setting);
+    let rates = simulation.at_its_clock(&card.rates, &setting);
     timeline::spans(&rates, &setting, (tiles, lists), simulation.partial_bytes)
 }
 

@@ -99,7 +99,7 @@ impl fmt::Display for Choice {
         writeln!(f, "kernel    {}", self.spec)?;
         writeln!(f, "problem   {}", self.problem.key())?;
         self.write_why(f)?;
-        if self.known != Known::Measured && matches!(self.why, Why::Near { .. } | Why::Predicted { .. }) {
+        if matches!(self.why, Why::Near { .. } | Why::Predicted { .. }) {
             write!(f, "\nrates     {}", self.known.as_str())?;
         }
         let (Some(us), Some(verdict)) = (self.dense_us, self.verdict()) else { return Ok(()) };

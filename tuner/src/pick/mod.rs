@@ -22,7 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bsr_codegen::{KernelSpec, Plan, Refusal};
@@ -313,7 +313,12 @@ impl Tuner {
             Some(plans) => plans,
             None => {
                 let points = space_for(self.gpu.capability, &facts)?.points(&facts)?;
-                points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect()
+                let mut plans: Vec<Plan> =
+                    points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect();
+                let mut known: HashSet<String> = plans.iter().map(Plan::digest).collect();
+                let others = self.table.of_other_cards(&facts, &self.gpu).filter_map(|spec| self.plan(&spec));
+                plans.extend(others.filter(|plan| known.insert(plan.digest())));
+                plans
             }
         };
         let of = |plan: &Plan| Ranked { spec: *plan.spec(), predicted_us: predict(plan, problem, &self.card).us };

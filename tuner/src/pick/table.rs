@@ -49,6 +49,9 @@ pub struct Other {
 /// Kernels that take longer by this factor are not remembered: the others are what a cost model is fitted to.
 const MOST_TIMES: f64 = 4.0;
 
+/// Kernels of another card that took longer there by this factor are no candidates.
+const ABOUT_FASTEST: f64 = 1.05;
+
 /// A spec as its text.
 mod text {
     use bsr_codegen::KernelSpec;
@@ -241,6 +244,18 @@ impl Table {
             let other = |tuned: &Tuned| tuned.device.driver != gpu.driver;
             other(x).cmp(&other(y)).then(x.us.total_cmp(&y.us))
         })
+    }
+
+    /// The kernels that were about the fastest for problems of the same facts on other cards: what may be fast here, too.
+    pub(super) fn of_other_cards<'t>(
+        &'t self,
+        facts: &'t Facts,
+        gpu: &'t Gpu,
+    ) -> impl Iterator<Item = KernelSpec> + 't {
+        let is_other = move |tuned: &&Tuned| tuned.device.name != gpu.name && tuned.problem.workload.facts == *facts;
+        let fast =
+            |tuned: &'t Tuned| tuned.kernels().filter(|(_, us)| *us <= ABOUT_FASTEST * tuned.us).map(|(spec, _)| spec);
+        self.tuned.iter().filter(is_other).flat_map(fast)
     }
 
     /// The nearest problem of the same facts and bucket and of a class no further than a step on this GPU, with its

@@ -15,7 +15,6 @@ use bsr_runtime::roofs::Traffic;
 
 use super::card::Card;
 use super::prediction::{Prediction, Term, What, both};
-use super::rates::Rates;
 use super::shape::Shape;
 use crate::TuningProblem;
 use crate::problem::Heads;
@@ -214,10 +213,11 @@ impl Step {
     fn us(&self, costs: &Costs, card: &Card, ctas: f64) -> StepTime {
         let sms = card.sms as f64;
         // An SM takes no more than its port lets through, however few others there are.
-        let l2 = (card.l2_tbs * 1e6 / ctas.max(1.0)).min(Rates::H200.port);
+        let l2 = (card.l2_tbs * 1e6 / ctas.max(1.0)).min(card.rates.port);
         StepTime {
             tensor: self.flops / (costs.faster * card.dense_tflops * 1e6 / sms),
-            exponentials: self.exponentials * (1.0 + costs.beside) / costs.exponentials,
+            exponentials: self.exponentials * (1.0 + costs.beside)
+                / (costs.exponentials * card.clock_mhz[0] / Card::h200().clock_mhz[0]),
             l2: self.bytes / l2,
         }
     }
