@@ -13,12 +13,11 @@ mod heldout;
 mod hunt;
 #[path = "common/operators.rs"]
 mod operators;
+#[allow(dead_code)]
+#[path = "common/trial.rs"]
+mod trial;
 
-use bsr_codegen::{Dtype, Plan};
-use bsr_runtime::Element;
-use bsr_runtime::attention::{SimulatedAttention, Tensor, Trial, Wanted, trials};
-use bsr_runtime::simulated::{Options, Schedule};
-use half::{bf16, f16};
+use bsr_codegen::Plan;
 use hunt::{Hunt, Prey};
 use operators::{Change, parts};
 
@@ -83,68 +82,12 @@ const HARMLESS: &[(&str, &str, &str)] = &[
 /// One mutant in so many is judged, unless `BSR_MUTANTS` asks for others.
 const ONE_IN: usize = if cfg!(debug_assertions) { 40 } else { 1 };
 
-/// A problem with its operands and what is right.
-struct Case<T> {
-    trial: Trial,
-    tensors: [Tensor<T>; 3],
-    wanted: Wanted,
-    schedules: Vec<Options>,
-}
-
-impl<T: Element> Case<T> {
-    fn new(plan: &Plan, trial: Trial) -> Self {
-        let tensors = trial.problem.tensors::<T>();
-        let wanted = trial.problem.wanted(plan.spec(), &tensors, usize::MAX);
-        let schedules = trial.schedules(plan, &schedules());
-        Self { trial, tensors, wanted, schedules }
-    }
-
-    /// What one run of a kernel shows to be wrong.
-    fn fault(&self, kernel: &SimulatedAttention, options: &Options) -> Option<String> {
-        let Trial { problem, ctas, sums, .. } = &self.trial;
-        let kernel = kernel.clone().with_ctas(*ctas);
-        let kernel = if *sums { kernel } else { kernel.without_lse() };
-        let run = kernel.run(self.tensors.each_ref(), &problem.mask, problem.inputs(), options);
-        let (output, found, report) = match run {
-            Ok(done) => done,
-            Err(error) => return Some(format!("refused: {error}")),
-        };
-        if let Some(finding) = report.findings.first() {
-            return Some(format!("{:?}", finding.kind));
-        }
-        self.wanted.verify(&output, if *sums { &found } else { &[] }).err().map(|wrong| wrong.to_string())
-    }
-}
-
-/// The problems of `bsr check`, the shortest first.
-fn cases<T: Element>(plan: &Plan) -> Vec<Case<T>> {
-    let mut trials = trials(plan, 0, 0).unwrap();
-    trials.sort_by_key(|trial| trial.all_effort(plan, &schedules()));
-    trials.into_iter().map(|trial| Case::new(plan, trial)).collect()
-}
-
-fn schedules() -> [Options; 4] {
-    let of = |schedule, seed| Options { schedule, seed, max_steps: 3_000_000, max_findings: 4, ..Options::default() };
-    [of(Schedule::Scrambled, 0), of(Schedule::Early, 0), of(Schedule::Late, 0), of(Schedule::Scrambled, 1)]
-}
-
-fn check<T: Element>(plan: &Plan, text: &str, cases: &[Case<T>]) -> Option<String> {
-    let ptx = plan.ptx();
-    let kernel = match SimulatedAttention::new(plan, text, ptx.entry()) {
-        Ok(kernel) => kernel,
-        Err(error) => return Some(format!("unreadable: {error}")),
-    };
-    cases.iter().find_map(|case| {
-        let fault = case.schedules.iter().find_map(|options| case.fault(&kernel, options));
-        fault.map(|fault| format!("{}: {fault}", case.trial.name))
-    })
-}
-
 /// A kernel, which is right itself, with its mutants by every operator.
-fn prey_of<'k, T: Element>(spec: &'k str, plan: Plan) -> Prey<'k> {
-    let cases = cases::<T>(&plan);
-    let ptx = plan.ptx();
-    assert_eq!(check(&plan, ptx.text(), &cases), None, "{spec}: the kernel itself");
+fn prey(spec: &str) -> Prey<'_> {
+    let parsed = spec.parse().unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan::new(&parsed).unwrap_or_else(|error| panic!("{error}"));
+    let (ptx, problems) = (plan.ptx(), trial::problems(&plan));
+    assert_eq!(trial::check(&plan, ptx.text(), ptx.entry(), &problems), None, "{spec}: the kernel itself");
     let mutants =
         [operators::OPERATORS, heldout::OPERATORS, SOFTMAX].map(|list| operators::mutants(ptx.text(), list, 1));
     assert!(mutants.iter().all(|list| list.len() >= 6), "{spec}: few mutants");
@@ -156,17 +99,8 @@ fn prey_of<'k, T: Element>(spec: &'k str, plan: Plan) -> Prey<'k> {
     Prey {
         spec,
         mutants: mutants.into_iter().flatten().chain(of_classes).collect(),
-        judge: Box::new(move |text| check(&plan, text, &cases)),
+        judge: Box::new(move |text| trial::check(&plan, text, ptx.entry(), &problems)),
         why: Box::new(why),
-    }
-}
-
-fn prey(spec: &str) -> Prey<'_> {
-    let parsed = spec.parse().unwrap_or_else(|error| panic!("{error}"));
-    let plan = Plan::new(&parsed).unwrap_or_else(|error| panic!("{error}"));
-    match plan.spec().a {
-        Dtype::BF16 => prey_of::<bf16>(spec, plan),
-        _ => prey_of::<f16>(spec, plan),
     }
 }
 

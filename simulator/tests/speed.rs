@@ -4,28 +4,11 @@
 //! one core and on all; `BSR_KERNEL` takes the specs that contain its words.
 #![allow(clippy::unwrap_used)]
 
-// The problems are those of the command, which names the library by its own name.
-extern crate self as bsr;
-
-pub use bsr_codegen::{KernelSpec, Op, Plan, Schedule};
-pub use bsr_runtime::kernel::arguments;
-pub use bsr_runtime::{
-    Bsr, BsrError, Dense, Dtype, Element, Inputs, Launcher, Layout, Permutation, Scales, Structure, e4m3, reference,
-    simulated,
-};
-pub use half::{bf16, f16};
-
 #[path = "common/emitted.rs"]
 mod emitted;
 #[allow(dead_code)]
-#[path = "../../src/cli/check/reasons.rs"]
-mod reasons;
-#[allow(dead_code)]
 #[path = "common/trial.rs"]
 mod trial;
-#[allow(dead_code)]
-#[path = "../../src/cli/trials/mod.rs"]
-mod trials;
 
 use std::time::Instant;
 
@@ -73,8 +56,7 @@ fn instructions_per_second() {
     let (mut steps, mut alone, mut together) = (0, 0.0, 0.0);
     for spec in KERNELS.iter().filter(|spec| spec.contains(&only)) {
         let plan = plan(spec);
-        let ptx = plan.ptx();
-        let kernel = simulated::Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+        let kernel = trial::own(&plan);
         let problems = trial::problems(&plan);
         let runs: Vec<_> = problems.iter().flat_map(trial::Problem::runs).collect();
         let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -109,17 +91,19 @@ fn instructions_per_second() {
 fn seconds_of_each_problem() {
     let Ok(spec) = std::env::var("BSR_KERNEL") else { return };
     let plan = plan(&spec);
-    let ptx = plan.ptx();
-    let kernel = simulated::Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+    let kernel = trial::own(&plan);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let only = std::env::var("BSR_KIND").unwrap_or_default();
-    let kinds = trials::Kind::all(&plan).into_iter().enumerate().filter(|(_, kind)| kind.name().contains(&only));
-    for (index, kind) in kinds {
+    for trial in bsr_trial::kinds::trials(&plan, 0, None).unwrap() {
+        let name = trial.name();
+        if !name.contains(&only) {
+            continue;
+        }
         let start = Instant::now();
-        let problem = one.install(|| trial::Problem::new(&plan, index));
+        let problem = one.install(|| trial::Problem::new(trial));
         let drawn = start.elapsed().as_secs_f64();
         let steps: Vec<u64> = one.install(|| problem.runs().map(|(at, options)| at.steps(&kernel, &options)).collect());
         let all = start.elapsed().as_secs_f64();
-        println!("{:10} drawn in {drawn:.2} s, {:.2} s for {steps:?} warp instructions", kind.name(), all - drawn);
+        println!("{:10} drawn in {drawn:.2} s, {:.2} s for {steps:?} warp instructions", name, all - drawn);
     }
 }

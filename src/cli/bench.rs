@@ -6,22 +6,21 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bsr::Op;
-use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject, Timing, interleave_watched};
+use bsr::bench::{BenchRecord, Candidate, InterleaveOptions, Subject as Named, Timing, interleave_watched};
 use bsr::gpu::Device;
+use bsr_trial::gpu::{Case, OnDevice};
+use bsr_trial::request::Defaults;
+use bsr_trial::subject::{About, Subject};
+use bsr_trial::verify::Verdict;
 
-use super::attention;
-use super::case::Case;
 use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
-use super::operands::Operands;
 use super::output;
-use super::problem::{Defaults, DrawnProblem, Facts};
 use super::progress::Progress;
 use super::report::Report;
 use super::roofs;
 use super::spec::{self, Planned};
-use super::verdict::{CheckArgs, Verdict};
 use super::work_args::WorkArgs;
 
 /// Check kernels, then time them against the dense library on equal work.
@@ -35,7 +34,7 @@ Examples:
 
 Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels \
 and cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take \
-turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N (* M where B is sparse). The JSON \
+turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N (* M where B is sparse). Attentions are timed beside each other alone. The JSON \
 has one line a kernel; docs/src/bench-schema.md describes it. With --ptx the kernel of the one SPEC and the one in the file \
 take turns; the fingerprint of their PTX names them.")]
 pub(super) struct Args {
@@ -102,26 +101,23 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         planned.push(args.work.ptx.read(emitted.clone())?);
     }
     let asked = planned.len();
-    if planned.iter().any(|planned| planned.spec().op == Op::Attention) {
-        let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
-        let timing = args.timing.options();
-        return attention::bench(&planned, &args.work.problem, (&device, &timing), args.json.as_deref(), out);
+    let is_attention = |planned: &Planned| planned.spec().op == Op::Attention;
+    if let Some(other) = planned.iter().find(|other| is_attention(other) != is_attention(&planned[0])) {
+        let fact = format!("{} and {} are not compared", planned[0].spec(), other.spec());
+        return Err(Failure::bad_input(format!("{fact}\n  help: attentions alone in one run, or products")));
     }
-    let problem = Rc::new(DrawnProblem::new(&args.work.problem, Defaults::GPU)?);
-    let mut facts: Vec<Facts> =
-        planned.iter().map(|planned| problem.facts(planned.spec())).collect::<Result<_, _>>()?;
-    facts.sort_by_key(Facts::key);
-    facts.dedup_by_key(|facts| facts.key());
-    let products: Vec<String> = planned.iter().map(|planned| problem.words(planned.spec())).collect();
+    let subject = args.work.problem.subject(Defaults::Gpu, planned[0].spec())?;
+    let about: Vec<About> = planned.iter().map(|planned| subject.about(planned.spec())).collect::<Result<_, _>>()?;
     let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
 
-    let progress = Progress::new();
-    let mut cases = checked(planned, &problem, &device, &args.work.check, &progress)?;
+    let (progress, check) = (Progress::new(), args.work.check.verification());
+    let mut operands = Rc::clone(&subject).on(&device, check.rows, &progress.steps());
+    let mut cases = checked(planned, &mut *operands, check.tolerance, &progress)?;
     if cases.is_empty() {
         return Ok(Exit::Wrong);
     }
-    let mut dense = Dense::new(&device, problem.seed, args.timing.precise_dense);
-    for case in &cases {
+    let mut dense = Dense::new(&device, args.work.problem.seed(), args.timing.precise_dense);
+    for case in cases.iter().filter(|case| !is_attention(&case.planned)) {
         progress.step("tuning the dense library");
         dense.add(&case.work, case.planned.spec())?;
     }
@@ -135,16 +131,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 
     progress.step("comparing again");
     let roofs = roofs::of(&device);
-    let mut report = Report::new(&problem, products, facts, &device);
+    let mut report = Report::new(about, &device);
     report.watched(power.clone());
     roofs::note(&roofs).into_iter().for_each(|note| report.note(note));
     let edited = cases.iter().filter(|case| case.planned.file.is_some());
     edited.for_each(|case| report.note(format!("edited: {}", case.planned.words())));
     for (case, timing) in cases.iter().zip(ours) {
-        if let Some(verdict) = right(case, case.verdict()?, &args.work.check) {
+        if let Some(verdict) = right(case, case.verdict()?, check.tolerance) {
             let equal = dense.equal(&case.work, case.planned.spec());
-            let record = record(case, timing, equal.map(|at| (&theirs[at], &dense, at)), &verdict, &problem, &device);
-            let limit = roofs::limit(&case.planned, &problem, record.time_us.median, &roofs)?;
+            let record = record(case, timing, equal.map(|at| (&theirs[at], &dense, at)), &verdict, &*subject, &device);
+            let limit = roofs::limit(&case.planned, &*subject, record.time_us.median, &roofs)?;
             report.add(case, BenchRecord { limit, power: power.clone(), ..record });
         }
     }
@@ -173,21 +169,19 @@ fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
     }
 }
 
-/// The kernels whose results are right; those of the others are told on stderr.
+/// The kernels whose results are right; those of the others are reported on stderr.
 fn checked(
     planned: Vec<Planned>,
-    problem: &Rc<DrawnProblem>,
-    device: &Device,
-    check: &CheckArgs,
+    operands: &mut dyn OnDevice,
+    tolerance: Option<f64>,
     progress: &Progress,
 ) -> Result<Vec<Case>, Failure> {
-    let mut operands = Operands::new(problem, device, check.rows, progress);
     let mut right_ones = Vec::new();
     for planned in planned {
-        let mut case = Case::new(planned, &mut operands)?;
+        let mut case = operands.case(planned)?;
         progress.step(format!("checking {}", case.planned.ptx.entry()));
-        let verdict = case.check()?;
-        if right(&case, verdict, check).is_some() {
+        let verdict = case.run()?;
+        if right(&case, verdict, tolerance).is_some() {
             right_ones.push(case);
         }
     }
@@ -195,12 +189,12 @@ fn checked(
 }
 
 /// The verdict, if it is a good one; otherwise says what is wrong.
-fn right(case: &Case, verdict: Verdict, check: &CheckArgs) -> Option<Verdict> {
+fn right(case: &Case, verdict: Verdict, tolerance: Option<f64>) -> Option<Verdict> {
     let kernel = format!("{} ({})", case.planned.ptx.entry(), case.planned.spec());
-    match verdict.judge(&kernel, check.tolerance(case.planned.spec(), case.longest, case.tolerance)) {
+    match verdict.verify(&kernel, case.tolerance(tolerance)) {
         Ok(()) => Some(verdict),
         Err(failure) => {
-            failure.report();
+            Failure::from(failure).report();
             None
         }
     }
@@ -211,25 +205,28 @@ fn record(
     timing: &Timing,
     dense: Option<(&Timing, &Dense, usize)>,
     verdict: &Verdict,
-    problem: &DrawnProblem,
+    subject: &dyn Subject,
     device: &Device,
 ) -> BenchRecord {
     let planned = &case.planned;
-    let subject = Subject {
+    let workload = subject.workload(planned.spec());
+    let named = Named {
         spec: planned.spec().to_string(),
-        pattern: problem.source(),
-        seed: problem.seed,
+        pattern: workload.source.to_string(),
+        seed: workload.seed,
         plan: planned.fingerprint(),
         ptx: planned.ptx.fingerprint().to_owned(),
         gpu: device.info().name.clone(),
         driver: device.info().driver(),
     };
     let dense = dense.map(|(timing, dense, at)| (timing, dense.k(at), dense.algorithm(at)));
-    BenchRecord::new(subject, &case.work, timing, dense, Some(verdict.comparison.relative), true)
+    let record = BenchRecord::new(named, &case.work, timing, dense, Some(verdict.comparison.relative), true);
+    let (tflops, hbm_gbs) = (timing.tflops(case.flops), case.hbm_gbs(record.time_us.median));
+    BenchRecord { executed_flops: case.flops, tflops, hbm_gbs, ..record }
 }
 
 /// The table, and the records where they are asked for.
-fn write(report: &Report<'_>, json: Option<&Path>, out: &mut dyn Write) -> Result<(), Failure> {
+fn write(report: &Report, json: Option<&Path>, out: &mut dyn Write) -> Result<(), Failure> {
     write!(out, "{report}")?;
     let Some(path) = json else { return Ok(()) };
     let mut lines = String::new();

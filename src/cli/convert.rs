@@ -11,10 +11,10 @@ use bsr::{Bsr, Dtype, Element, Structure, bf16, f16, reorder};
 use super::exit::{Exit, Failure};
 use super::line;
 use super::output::{self, Outputs, Replace};
-use super::problem::fill_in_words;
 use super::progress::Progress;
 use super::table::percent;
 use super::weights::{WeightsArgs, block};
+use bsr_trial::problem::fill_in_words;
 
 /// Cut a matrix into blocks, prune and reorder it, and write it for scipy or PyTorch.
 #[derive(Debug, clap::Args)]

@@ -115,7 +115,7 @@ impl Dense {
     }
 
     /// Adds the products, with their times, and the notes to the report.
-    pub(super) fn describe(&self, timings: &[Timing], report: &mut Report<'_>) {
+    pub(super) fn describe(&self, timings: &[Timing], report: &mut Report) {
         let version = self.library.as_ref().map(CublasLt::version).unwrap_or_default();
         for ((problem, baseline), timing) in self.products.iter().zip(timings) {
             let words = words(problem);

@@ -8,12 +8,12 @@ use bsr::Refusal;
 use bsr::gpu::GpuError;
 use bsr::prune::PruneError;
 use bsr::read::ReadError;
-use bsr::reference::ReferenceError;
 use bsr::reorder::PermutationError;
 use bsr::simulated::SimulatedError;
 use bsr::timeline::TimelineError;
 use bsr::write::{WriteError, WriteProblem};
 use bsr::{GenerateError, KernelError};
+use bsr_trial::FailureKind;
 use bsr_tuner::SpaceError;
 
 use super::say;
@@ -104,9 +104,7 @@ macro_rules! fails_as {
 }
 
 fails_as! {
-    BadInput: Refusal, SimulatedError, TimelineError, GenerateError, ReadError, PruneError;
-    // Orders and operands that the command made itself.
-    Wrong: PermutationError, ReferenceError;
+    BadInput: TimelineError, PruneError;
 }
 
 /// Standard output. A reader that has seen enough (`bsr emit ... | head`) is no failure.
@@ -120,26 +118,29 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<GpuError> for Failure {
-    fn from(error: GpuError) -> Self {
-        let exit = match &error {
-            GpuError::WrongTarget { .. } => Exit::NoDevice,
-            _ if error.is_no_device() => Exit::NoDevice,
-            GpuError::OutOfMemory { .. } | GpuError::TooLarge { .. } => Exit::BadInput,
-            _ => Exit::Wrong,
+impl From<bsr_trial::Failure> for Failure {
+    fn from(failure: bsr_trial::Failure) -> Self {
+        let exit = match failure.kind() {
+            FailureKind::Wrong => Exit::Wrong,
+            FailureKind::BadInput => Exit::BadInput,
+            FailureKind::NoDevice => Exit::NoDevice,
         };
-        Self::new(exit, error)
+        Self::new(exit, failure)
     }
 }
 
-impl From<KernelError> for Failure {
-    fn from(error: KernelError) -> Self {
-        match error {
-            KernelError::Gpu(error) => error.into(),
-            error => Self::bad_input(error),
+/// Errors that a trial ends with as well.
+macro_rules! fails_as_a_trial {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                bsr_trial::Failure::from(error).into()
+            }
         }
-    }
+    )+};
 }
+
+fails_as_a_trial!(GenerateError, GpuError, KernelError, PermutationError, ReadError, Refusal, SimulatedError);
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {

@@ -4,14 +4,15 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use bsr::roofs::Sheet;
+use bsr_trial::request::Defaults;
 use bsr_tuner::TuningProblem;
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
 
+use super::database;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
-use super::problem::{Defaults, DrawnProblem, ProblemArgs};
-use super::{attention, database};
+use super::problem::ProblemArgs;
 
 /// Say which kernel is chosen for a problem, and why: tuned for it, tuned for one like it, or predicted.
 #[derive(Debug, clap::Args)]
@@ -40,15 +41,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let facts = read_facts(&args.kernel)?;
-    let problem = if facts.is_attention() {
-        let workload = attention::workload(&args.problem, &facts, attention::Defaults::GPU)?;
-        let structure = attention::structure(&workload)?;
-        TuningProblem::new(workload, &structure)
-    } else {
-        let drawn = DrawnProblem::new(&args.problem, Defaults::GPU)?;
-        let structure = drawn.facts(&facts.spec(64))?.structure;
-        TuningProblem::new(drawn.workload(&facts), &structure)
-    };
+    let spec = facts.spec(64);
+    let subject = args.problem.subject(Defaults::Gpu, &spec)?;
+    let problem = TuningProblem::new(subject.workload(&spec), &subject.about(&spec)?.structure);
     let mut tuner = Tuner::new(gpu(args));
     if let Some(path) = &args.db {
         tuner = tuner.with(Table::best_of(&database::read(path)?.1));

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
-//! run, bench          SPEC, PROBLEM -> Case -> check -> time   (problem, operands, case, verdict; dense, report)
-//! profile             SPEC, PROBLEM -> ncu -> counters         (case)
-//! run, check          SPEC -> problems -> simulator            (simulate, product, trials)
-//! trace               SPEC, PROBLEM -> Subject -> timeline     (case, simulate)
+//! run, bench          SPEC, PROBLEM -> Subject -> Case -> time  (bsr-trial; dense, report)
+//! run, check          SPEC, PROBLEM -> Subject -> simulator     (bsr-trial; simulate)
+//! profile             SPEC, PROBLEM -> Subject -> counters      (ncu)
+//! trace               SPEC, PROBLEM -> Subject -> timeline      (simulate)
 //! convert             FILE -> blocks -> FILE                   (weights)
-//! advise              FILE -> blocks -> predicted, measured   (weights; case, dense)
+//! advise              FILE -> blocks -> predicted, measured   (weights; dense)
 //! space               SPACE -> points: kernels, and why others are none
 //! report_page         records -> tables, a page             (the tuner's report)
 //! sweep, merge, export, loss  space -> points -> backends -> database   (serve: a backend's process)
@@ -18,12 +18,11 @@
 //! through `database`, and everything that is printed through `escape`.
 
 mod advise;
-mod attention;
 mod backend;
 mod bench;
 mod calibrate;
-mod case;
 mod check;
+mod check_args;
 mod completions;
 mod convert;
 mod database;
@@ -40,12 +39,10 @@ mod interrupt;
 mod invocation;
 mod loss;
 mod merge;
-mod operands;
 mod output;
 mod parallel;
 mod plan;
 mod problem;
-mod product;
 mod profile;
 mod progress;
 mod ptx;
@@ -54,7 +51,6 @@ mod report;
 mod report_page;
 mod roofs;
 mod run;
-mod sampled;
 mod serve;
 mod simulate;
 mod space;
@@ -63,9 +59,7 @@ mod sweep;
 mod table;
 mod toolkit;
 mod trace;
-mod trials;
 mod unquoted;
-mod verdict;
 mod weights;
 mod work_args;
 

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use bsr_trial::gpu::Steps;
 use indicatif::ProgressBar;
 
 /// A line that names the step at work and goes away with its last handle; nothing unless stderr is a terminal.
@@ -22,6 +23,12 @@ impl Progress {
     /// Names the step that begins.
     pub(super) fn step(&self, what: impl Into<String>) {
         self.0.0.set_message(what.into());
+    }
+
+    /// Takes the names of steps from elsewhere.
+    pub(super) fn steps(&self) -> Steps {
+        let progress = self.clone();
+        Rc::new(move |what| progress.step(what))
     }
 
     /// Takes the line away while a part of the answer is printed.

@@ -5,20 +5,21 @@ use std::fmt;
 
 use bsr::bench::{BenchRecord, Power, Timing};
 use bsr::gpu::Device;
+use bsr_trial::gpu::Case;
+use bsr_trial::problem::fill_in_words;
+use bsr_trial::subject::About;
+use bsr_trial::verify::Rows;
 use comfy_table::Table;
 
-use super::case::Case;
 use super::device;
-use super::problem::{DrawnProblem, Facts, fill_in_words};
 use super::table::{markdown, or_dash};
-use super::verdict::Rows;
 
 /// The measurements of one run.
-pub(super) struct Report<'r> {
-    problem: &'r DrawnProblem,
-    products: Vec<String>,
+pub(super) struct Report {
     device: String,
-    facts: Vec<Facts>,
+    problems: Vec<String>,
+    /// The problem in the blocks of each kernel.
+    about: Vec<About>,
     /// For each block size, the rows that were compared.
     compared: HashMap<(usize, usize), Rows>,
     records: Vec<BenchRecord>,
@@ -30,20 +31,19 @@ pub(super) struct Report<'r> {
 
 const HEADER: [&str; 9] = ["ratio", "TFLOP/s", "us", "p10", "p90", "GB/s", "error", "PTX", "kernel"];
 
-impl<'r> Report<'r> {
-    /// Of one problem in blocks of several sizes; `products` says in words what is multiplied.
-    pub(super) fn new(
-        problem: &'r DrawnProblem,
-        mut products: Vec<String>,
-        facts: Vec<Facts>,
-        device: &Device,
-    ) -> Self {
-        products.dedup();
+impl Report {
+    /// Of one problem in blocks of several sizes.
+    pub(super) fn new(mut about: Vec<About>, device: &Device) -> Self {
+        let key =
+            |about: &About| (about.name, about.structure.block(), (about.structure.rows(), about.structure.cols()));
+        let mut problems: Vec<String> = about.iter().map(|about| about.problem.clone()).collect();
+        problems.dedup();
+        about.sort_by_key(key);
+        about.dedup_by(|one, other| (one.name, &one.sparse) == (other.name, &other.sparse));
         Self {
-            problem,
-            products,
             device: device::words(device),
-            facts,
+            problems,
+            about,
             compared: HashMap::new(),
             records: Vec::new(),
             dense: Vec::new(),
@@ -60,7 +60,7 @@ impl<'r> Report<'r> {
 
     /// Adds a kernel that was found right.
     pub(super) fn add(&mut self, case: &Case, record: BenchRecord) {
-        self.compared.entry(case.work.block).or_insert_with(|| case.rows.clone());
+        self.compared.entry(case.planned.block()).or_insert_with(|| case.rows.clone());
         self.rounds = self.rounds.max(record.time_us.samples);
         self.records.push(record);
     }
@@ -132,15 +132,15 @@ fn limit(record: &BenchRecord, is_one_of_several: bool, f: &mut fmt::Formatter<'
     if others.is_empty() { Ok(()) } else { writeln!(f, "          {}", others.join("; ")) }
 }
 
-impl fmt::Display for Report<'_> {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.products.iter().try_for_each(|product| writeln!(f, "{product}"))?;
-        for facts in &self.facts {
-            write!(f, "{}: {}", facts.name, self.problem.sparse_words(facts))?;
-            if let Some(fill_in) = &facts.fill_in {
+        self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
+        for about in &self.about {
+            write!(f, "{}: {}", about.name, about.sparse)?;
+            if let Some(fill_in) = &about.fill_in {
                 write!(f, "; fill-in {}", fill_in_words(fill_in))?;
             }
-            if let Some(rows) = self.compared.get(&facts.structure.block()) {
+            if let Some(rows) = self.compared.get(&about.structure.block()) {
                 write!(f, "; {rows} checked")?;
             }
             writeln!(f)?;

@@ -5,12 +5,12 @@ use std::io::Write;
 use bsr::Refusal;
 use bsr::gpu::Device;
 use bsr::roofs::{self, Limit, MeasuredRoofs, Origin, Roofs, TensorRoof};
-use bsr_tuner::{Facts, TuningProblem, model};
+use bsr_trial::subject::Subject;
+use bsr_tuner::{TuningProblem, model};
 use comfy_table::Table;
 
 use super::exit::Failure;
 use super::line;
-use super::problem::DrawnProblem;
 use super::progress::Progress;
 use super::spec::Planned;
 use super::table::markdown;
@@ -41,30 +41,18 @@ pub(super) fn note(roofs: &Roofs) -> Option<String> {
 /// What limits a kernel that took so long; none where no roof is known.
 ///
 /// # Errors
-/// A problem that cannot be had in the kernel's blocks.
+/// A problem that does not exist in the kernel's blocks.
 pub(super) fn limit(
     planned: &Planned,
-    problem: &DrawnProblem,
+    subject: &dyn Subject,
     us: f64,
     roofs: &Roofs,
 ) -> Result<Option<Limit>, Failure> {
-    let structure = problem.facts(planned.spec())?.structure;
-    let workload = problem.workload(&Facts::of(planned.spec()));
-    let of_problem = TuningProblem::new(workload, &structure);
-    Ok(limit_of(planned, &of_problem, us, roofs, Some(&structure)))
-}
-
-/// The same of a workload, whose pattern is drawn again where it is not given.
-pub(super) fn limit_of(
-    planned: &Planned,
-    problem: &TuningProblem,
-    us: f64,
-    roofs: &Roofs,
-    structure: Option<&bsr::Structure>,
-) -> Option<Limit> {
+    let structure = subject.about(planned.spec())?.structure;
+    let problem = TuningProblem::new(subject.workload(planned.spec()), &structure);
     let (card, _) = model::for_gpu(&roofs.gpu, None);
-    let traffic = model::traffic(&planned.plan, problem, structure, &card);
-    Limit::new(traffic, us, roofs)
+    let traffic = model::traffic(&planned.plan, &problem, Some(&structure), &card);
+    Ok(Limit::new(traffic, us, roofs))
 }
 
 /// Measures the roofs of a GPU, prints them beside those of its data sheet, and remembers them.

@@ -5,21 +5,20 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bsr::Op;
 use bsr::bench::{InterleaveOptions, interleave};
 use bsr::gpu::Device;
+use bsr_trial::gpu::Case;
+use bsr_trial::problem::fill_in_words;
+use bsr_trial::request::Defaults;
+use bsr_trial::subject::Subject;
+use bsr_trial::verify::{Tolerance, Verification};
 
-use super::attention;
-use super::case::Case;
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
-use super::operands::Operands;
 use super::output;
-use super::problem::{Defaults, DrawnProblem, fill_in_words};
 use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::Planned;
-use super::verdict::{CheckArgs, Tolerance};
 use super::work_args::WorkArgs;
 use super::{line, say, simulate};
 
@@ -68,38 +67,33 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         Err(failure) if failure.exit() != Exit::NoDevice => return Err(failure),
         opened => opened,
     };
-    if planned.spec().op == Op::Attention {
-        write_ptx(args, &planned, out)?;
-        let asked = attention::Run { planned: &planned, problem: &args.work.problem, trace: args.trace.as_deref() };
-        return attention::run(&asked, opened, out);
-    }
     let defaults = match opened {
-        Ok(Opened::Simulator(_)) => Defaults::simulator(planned.block()),
-        _ => Defaults::GPU,
+        Ok(Opened::Simulator(_)) => Defaults::Simulator,
+        _ => Defaults::Gpu,
     };
-    let problem = Rc::new(DrawnProblem::new(&args.work.problem, defaults)?);
-    let facts = problem.facts(planned.spec())?;
+    let subject = args.work.problem.subject(defaults, planned.spec())?;
+    let about = subject.about(planned.spec())?;
     line(out, "spec", planned.spec())?;
-    line(out, "problem", problem.words(planned.spec()))?;
-    line(out, facts.name, problem.sparse_words(&facts))?;
-    if let Some(fill_in) = &facts.fill_in {
+    line(out, "problem", &about.problem)?;
+    line(out, about.name, &about.sparse)?;
+    if let Some(fill_in) = &about.fill_in {
         line(out, "fill-in", fill_in_words(fill_in))?;
     }
     line(out, "kernel", planned.words())?;
     write_ptx(args, &planned, out)?;
+    let check = args.work.check.verification();
     match opened {
-        Ok(Opened::Gpu(device)) => on(&device, planned, &problem, &args.work.check, out),
+        Ok(Opened::Gpu(device)) => on(&device, planned, subject, check, out),
         Ok(Opened::Simulator(why)) => {
             out.flush()?;
             if let Some(none) = why {
                 say(format_args!("no CUDA device ({}): running the PTX on the simulator", none.first_line()));
             }
-            let products = problem.products(planned.spec());
+            let products = about.products;
             if products > 1 {
                 line(out, "list", format_args!("{products} products in one launch, each with a pattern of its own"))?;
             }
-            let flops = products as u64 * facts.structure.executed_flops(problem.sizes(planned.spec()).along);
-            simulate::run(&planned, &problem, flops, &args.work.check, args.trace.as_deref(), out)
+            simulate::run(&planned, &*subject, about.flops, check, args.trace.as_deref(), out)
         }
         Err(none) => without(&none, args, &planned, out),
     }
@@ -108,21 +102,20 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
 fn on(
     device: &Device,
     planned: Planned,
-    problem: &Rc<DrawnProblem>,
-    check: &CheckArgs,
+    subject: Rc<dyn Subject>,
+    check: Verification,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let progress = Progress::new();
-    let mut operands = Operands::new(problem, device, check.rows, &progress);
-    let mut case = Case::new(planned, &mut operands)?;
+    let mut case = subject.on(device, check.rows, &progress.steps()).case(planned)?;
     progress.step("multiplying and comparing");
-    let verdict = case.check()?;
+    let verdict = case.run()?;
     progress.done();
 
     line(out, "device", device::words(device))?;
     line(out, "checked", format_args!("{} against the f64 reference", case.rows))?;
-    let tolerance = check.tolerance(case.planned.spec(), case.longest, case.tolerance);
-    verdict.judge(case.planned.ptx.entry(), tolerance)?;
+    let tolerance = case.tolerance(check.tolerance);
+    verdict.verify(case.planned.ptx.entry(), tolerance)?;
     line(out, "result", verdict.words(tolerance))?;
     time(&mut case, device, tolerance, out)
 }
@@ -144,7 +137,7 @@ fn time(case: &mut Case, device: &Device, tolerance: Tolerance, out: &mut dyn Wr
     };
     case.poison()?;
     let timings = interleave(&mut [case.candidate()], &opts, device)?;
-    case.verdict()?.judge(case.planned.ptx.entry(), tolerance)?;
+    case.verdict()?.verify(case.planned.ptx.entry(), tolerance)?;
     if let Some(timing) = timings.first() {
         let us = timing.summary();
         line(
@@ -155,15 +148,8 @@ fn time(case: &mut Case, device: &Device, tolerance: Tolerance, out: &mut dyn Wr
                 us.median, us.samples, us.p10, us.p90
             ),
         )?;
-        line(
-            out,
-            "rate",
-            format_args!(
-                "{:.1} TFLOP/s executed, {:.0} GB/s",
-                timing.tflops(case.work.executed_flops()),
-                case.work.hbm_gbs(us.median)
-            ),
-        )?;
+        let (tflops, gbs) = (timing.tflops(case.flops), case.hbm_gbs(us.median));
+        line(out, "rate", format_args!("{tflops:.1} TFLOP/s executed, {gbs:.0} GB/s"))?;
     }
     Ok(Exit::Done)
 }

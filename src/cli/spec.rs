@@ -2,12 +2,9 @@
 
 use std::path::Path;
 
-use bsr::attention::{self, AttentionError};
-use bsr::gpu::Device;
-use bsr::probes::Probes;
+use bsr::Plan;
 use bsr::spec::LocatedSpec;
-use bsr::{KernelError, KernelSpec, Launcher, Plan, Ptx};
-use bsr_codegen::emit::fingerprint;
+pub(super) use bsr_trial::Planned;
 
 use super::exit::{Exit, Failure};
 use super::input;
@@ -17,82 +14,6 @@ const LONGEST: u64 = 1 << 20;
 
 /// Stands for a SPEC that comes by standard input.
 const STDIN: &str = "-";
-
-/// A spec, its plan and its PTX.
-#[derive(Clone, Debug)]
-pub(super) struct Planned {
-    pub(super) plan: Plan,
-    pub(super) ptx: Ptx,
-    /// What ptxas made of the PTX, where that is launched and not what the driver makes of it.
-    pub(super) cubin: Option<Vec<u8>>,
-    /// The file that the PTX is from, where it is not the plan's own.
-    pub(super) file: Option<String>,
-}
-
-impl From<Plan> for Planned {
-    fn from(plan: Plan) -> Self {
-        Self { ptx: plan.ptx(), plan, cubin: None, file: None }
-    }
-}
-
-impl Planned {
-    /// The kernel on a device.
-    ///
-    /// # Errors
-    /// Those of loading it.
-    pub(super) fn launcher(&self, device: &Device) -> Result<Launcher, KernelError> {
-        match &self.cubin {
-            Some(cubin) => Launcher::load_cubin(device, &self.plan, cubin, self.ptx.entry()),
-            None => Launcher::load(device, &self.plan, self.ptx.text(), self.ptx.entry()),
-        }
-    }
-
-    /// The same of an attention.
-    ///
-    /// # Errors
-    /// Those of loading it.
-    pub(super) fn attention(&self, device: &Device) -> Result<attention::Launcher, AttentionError> {
-        match &self.cubin {
-            Some(cubin) => attention::Launcher::load_cubin(device, &self.plan, cubin, self.ptx.entry()),
-            None => attention::Launcher::load_text(device, &self.plan, self.ptx.text(), self.ptx.entry()),
-        }
-    }
-
-    /// What was asked.
-    pub(super) fn spec(&self) -> &KernelSpec {
-        self.plan.spec()
-    }
-
-    /// The same kernel with probes.
-    ///
-    /// # Errors
-    /// Bad input: a kernel that has no roles, or rings that are too large.
-    pub(super) fn probed(&self, probes: Probes) -> Result<Self, Failure> {
-        let plan = self.plan.probed(probes).map_err(Failure::bad_input)?;
-        Ok(plan.into())
-    }
-
-    /// Rows and columns of a sparsity block.
-    pub(super) fn block(&self) -> (usize, usize) {
-        (self.spec().bm as usize, self.spec().bk as usize)
-    }
-
-    /// Digest of the plan: of its table, which holds every number.
-    pub(super) fn fingerprint(&self) -> String {
-        fingerprint(&self.plan.to_string())
-    }
-
-    /// The kernel in a few words: its name, the fingerprint of its PTX, and the file that it is from.
-    pub(super) fn words(&self) -> String {
-        let file = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
-        format!("{}, PTX {}{file}", self.ptx.entry(), self.ptx.fingerprint())
-    }
-
-    /// What a place in the PTX is named by.
-    pub(super) fn origin(&self) -> &str {
-        self.file.as_deref().unwrap_or("the emitted PTX")
-    }
-}
 
 /// Reads and plans one SPEC argument.
 ///

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::check_args::CheckArgs;
 use super::exit::Failure;
 use super::output::{Outputs, Replace};
 use super::problem::ProblemArgs;
 use super::ptx::PtxArgs;
-use super::verdict::CheckArgs;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct WorkArgs {

@@ -14,7 +14,6 @@ mod kernel;
 mod launcher;
 mod listed;
 mod mask;
-mod problem;
 mod reference;
 mod shape;
 #[cfg(feature = "simulator")]
@@ -23,10 +22,7 @@ mod simulate;
 mod simulate_lists;
 mod steps;
 mod tensor;
-#[cfg(feature = "simulator")]
-mod trials;
 mod vector;
-mod wanted;
 mod work;
 
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
@@ -35,7 +31,6 @@ pub use generate::Coverage;
 pub use kernel::{AttentionKernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};
-pub use problem::Problem;
 pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
 #[cfg(feature = "simulator")]
@@ -43,8 +38,5 @@ pub use simulate::{SimulatedAttention, Simulation, simulate};
 #[cfg(feature = "simulator")]
 pub use simulate_lists::{ListedAttention, MaskArrays, TilesByPlace, fault_of_lists, tiles_by_place};
 pub use tensor::Tensor;
-#[cfg(feature = "simulator")]
-pub use trials::{Trial, trials};
 pub use vector::{HostVector, ScoreInputs, ScoreVector, UploadedVectors};
-pub use wanted::{Wanted, WrongAttention, tolerance};
 pub use work::AttentionWork;

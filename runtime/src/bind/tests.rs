@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::{Slots, bind};
-use crate::attention::{self, Mask, Shape, SimulatedAttention};
+use crate::attention::{HeadOrder, HostVector, Mask, ScoreInputs, Shape, SimulatedAttention, Tensor};
 use crate::call::arguments::UntypedHostCall;
 use crate::call::matrix::sealed::OnHost;
 use crate::call::matrix::{HostDense, HostSparse, HostView};
@@ -123,10 +123,15 @@ fn attention_of<T: Element>(plan: &Plan) -> String {
     let columns = spec.bn as usize;
     let shape = Shape { batch: 2, heads: 2 * heads, key_heads: 2, queries: 40, keys: 200, columns };
     let mask = Mask::full((40, 200), (spec.bm as usize, spec.bk as usize)).unwrap();
-    let problem = attention::Problem::new(spec, shape, mask, "full");
-    let tensors = problem.tensors::<T>();
+    let tensor = |heads, rows, columns| Tensor::<T>::normal([2, heads, rows, columns], HeadOrder::HeadsFirst, 0);
+    let depth = spec.score_depth() as usize;
+    let tensors = [tensor(shape.heads, 40, depth), tensor(2, 200, depth), tensor(2, 200, columns)];
+    let parameters = spec.score.map_or(&[][..], |score| score.program().inputs());
+    let scalars = vec![0.5; parameters.iter().filter(|parameter| !parameter.kind.is_vector()).count()];
+    let vectors = HostVector::examples(spec, &shape);
+    let inputs = ScoreInputs::new(0.125).scalars(&scalars).vectors(&vectors);
     let kernel = SimulatedAttention::new(plan, EMPTY, "none").unwrap();
-    let answer = kernel.run(tensors.each_ref(), &problem.mask, problem.inputs(), &Options::default());
+    let answer = kernel.run(tensors.each_ref(), &mask, inputs, &Options::default());
     answer.map_or_else(|error| error.to_string(), |_| "a launch of nothing".to_owned())
 }
 

@@ -17,7 +17,7 @@ mod work;
 
 use bsr_codegen::{Dtype, Plan};
 use bsr_runtime::Element;
-use bsr_runtime::attention::{Attended, ScoreInputs, Shape, Tensor, Wanted, reference_of};
+use bsr_runtime::attention::{Attended, ScoreInputs, Shape, Tensor, reference_of};
 use table::Case;
 
 /// Q, K and V of a case.
@@ -65,10 +65,13 @@ fn rows(case: &Case) -> impl Iterator<Item = [usize; 3]> {
 
 /// What is wrong with O and the logarithms of the sums.
 fn wrong<T: Element>(case: &Case, operands: &Operands<T>, (output, sums): (&Tensor<T>, &[f32])) -> Result<f64, String> {
-    let Shape { heads, queries, .. } = case.shape;
-    let rows = rows(case).collect();
-    let error = Wanted { rows, values: expected(case, operands), queries, heads }.verify(output, sums);
-    let error = error.map_err(|wrong| wrong.to_string())?;
+    let (score, inputs) = (plan(case).spec().score, operands.inputs(case));
+    let expected =
+        bsr_trial::attention::expected((&case.shape, &case.mask), operands.each(), score, &inputs, usize::MAX);
+    let verdict = bsr_trial::attention::verdict(output, (!sums.is_empty()).then_some(sums), &expected);
+    let verdict = verdict.map_err(|failure| failure.to_string())?;
+    verdict.verify(&case.spec, expected.tolerance(None)).map_err(|wrong| wrong.to_string())?;
+    let error = verdict.comparison.relative;
     // Probabilities are rounded to the type once, and so is the result.
     let bound = if T::DTYPE == Dtype::BF16 { 4.5e-3 } else { 6e-4 };
     if error < bound { Ok(error) } else { Err(format!("a relative error of {error:.1e}, beyond {bound:.1e}")) }

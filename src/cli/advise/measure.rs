@@ -8,17 +8,15 @@ use bsr::advise::{Advice, Candidate, Measured, kernels};
 use bsr::bench::{self, InterleaveOptions, Work, interleave};
 use bsr::gpu::Device;
 use bsr::read::Sparse;
-use bsr::reference::tolerance_of;
+use bsr_trial::gpu::{Case, OnDevice as _, Operands};
+use bsr_trial::problem::DrawnProblem;
+use bsr_trial::verify::{RowChoice, Verdict};
 
-use super::super::case::Case;
 use super::super::dense::Dense;
 use super::super::device;
 use super::super::exit::{Exit, Failure};
-use super::super::operands::Operands;
-use super::super::problem::DrawnProblem;
 use super::super::progress::Progress;
 use super::super::spec::Planned;
-use super::super::verdict::{RowsAsked, Tolerance, Verdict, longest_sum};
 use super::super::weights::{Weights, WeightsArgs};
 
 /// Measures every candidate that a kernel takes, and says of the others why not.
@@ -79,18 +77,16 @@ fn one(
     progress: &Progress,
 ) -> Result<(Option<Measured>, bool), Failure> {
     let problem = Rc::new(problem(candidate, weights, args, n)?);
-    let mut operands = Operands::new(&problem, device, RowsAsked::Auto, progress);
+    let mut operands = Operands::new(&problem, device, RowChoice::Auto, &progress.steps());
     let is_right = |case: &Case, verdict: Verdict| {
         let spec = case.planned.spec();
-        let longest = longest_sum(spec, &candidate.given.structure);
-        let judged = verdict
-            .judge(&format!("{} ({spec})", case.planned.ptx.entry()), Tolerance::strict(tolerance_of(spec, longest)));
-        judged.map_err(|failure| progress.hide(|| failure.report())).is_ok()
+        let verified = verdict.verify(&format!("{} ({spec})", case.planned.ptx.entry()), case.tolerance(None));
+        verified.map_err(|failure| progress.hide(|| Failure::from(failure).report())).is_ok()
     };
     let (mut cases, asked) = (Vec::new(), planned.len());
     for planned in planned {
-        let mut case = Case::new(planned, &mut operands)?;
-        let verdict = case.check()?;
+        let mut case = operands.case(planned)?;
+        let verdict = case.run()?;
         if is_right(&case, verdict) {
             cases.push(case);
         }
@@ -137,7 +133,7 @@ fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usiz
     let factor = if largest > 0.0 { 1.0 / largest } else { 1.0 };
     let (blocks, _): (Bsr<f32>, _) =
         weights.sparse.clone().scaled(factor).to_bsr_within(&candidate.given.structure).map_err(bad)?;
-    DrawnProblem::of(&args.file, Sparse::from_bsr(&blocks), n, args.seed)
+    Ok(DrawnProblem::of(&args.file, Sparse::from_bsr(&blocks), n, args.seed)?)
 }
 
 /// Kernels for this block that the device runs.

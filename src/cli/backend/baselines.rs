@@ -4,18 +4,16 @@ use std::rc::Rc;
 
 use bsr::bench::{self, Work};
 use bsr::gpu::cusparse::{Cusparse, Format, SparseProduct};
-use bsr::gpu::{Device, GpuError, StreamRef};
-use bsr::{Dtype, KernelError, KernelSpec, Layout, Op, Scale, bf16, f16};
+use bsr::gpu::{Device, StreamRef};
+use bsr::{Dtype, KernelSpec, Layout, Op, Scale, bf16, f16};
 use bsr_runtime::typed::Number;
+use bsr_trial::gpu::{Launch, Left, Operands};
+use bsr_trial::verify::{Tolerance, Verdict};
 use bsr_tuner::backend::Baseline;
 use bsr_tuner::{TuningProblem, Workload};
 
-use super::super::case::Product;
 use super::super::dense::Dense;
 use super::super::exit::Failure;
-use super::super::operands::{Left, Operands};
-use super::super::problem::{DrawnProblem, Sizes};
-use super::super::verdict::{CheckArgs, Tolerance, Verdict};
 use super::Bad;
 
 /// The other libraries of a workload.
@@ -40,7 +38,7 @@ enum What {
 
 /// A sparse product and its reference.
 struct Made {
-    product: Box<dyn Product>,
+    product: Box<dyn Launch>,
     tolerance: Tolerance,
 }
 
@@ -51,9 +49,9 @@ pub(super) fn any_spec(workload: &Workload) -> KernelSpec {
 
 impl Baselines {
     /// What there is; the libraries are not asked yet.
-    pub(super) fn new(device: &Device, drawn: &DrawnProblem, problem: &TuningProblem) -> Result<Self, Failure> {
+    pub(super) fn new(device: &Device, problem: &TuningProblem) -> Result<Self, Failure> {
         let (workload, spec) = (problem.workload.clone(), any_spec(&problem.workload));
-        let Sizes { m, n, k, .. } = drawn.sizes(&spec);
+        let Workload { m, n, k, .. } = workload;
         let block = (spec.bm as usize, spec.bk as usize);
         let KernelSpec { op, transpose, a, b, out, .. } = spec;
         let work = Work { op, transpose, m, n, k, block, nnzb: problem.features.nnzb, a, b, out };
@@ -127,7 +125,7 @@ impl Baselines {
         made.product.launch(stream.handle()).map_err(Failure::from)?;
         stream.synchronize().map_err(Failure::from)?;
         let verdict = made.product.verdict()?;
-        verdict.judge(name, made.tolerance).map_err(Bad::Wrong)?;
+        verdict.verify(name, made.tolerance).map_err(|failure| Bad::Wrong(failure.into()))?;
         Ok(Some(verdict.comparison.relative))
     }
 
@@ -175,7 +173,7 @@ fn make<T: Number>(
     let (left, right) = (operands.left::<T, T>(spec)?, operands.right::<T>(spec)?);
     let library = Cusparse::new(device)?;
     let product = SparseProduct::new(&library, format, Rc::clone(&left.a), right)?;
-    let tolerance = CheckArgs::default().tolerance(spec, left.longest, None);
+    let tolerance = left.expected.tolerance(None);
     Ok(Made { product: Box::new(On { product, left }), tolerance })
 }
 
@@ -184,16 +182,16 @@ struct On<T: Number> {
     left: Rc<Left<T>>,
 }
 
-impl<T: Number> Product for On<T> {
-    fn poison(&mut self) -> Result<(), GpuError> {
-        self.product.result_mut().fill_bytes(T::POISON_BYTE)
+impl<T: Number> Launch for On<T> {
+    fn poison(&mut self) -> Result<(), bsr_trial::Failure> {
+        Ok(self.product.result_mut().fill_bytes(T::POISON_BYTE)?)
     }
 
-    fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), KernelError> {
+    fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), bsr_trial::Failure> {
         Ok(self.product.launch(stream)?)
     }
 
-    fn verdict(&self) -> Result<Verdict, Failure> {
-        Verdict::new(&self.product.result().download()?, &self.left.rows, &self.left.want)
+    fn verdict(&self) -> Result<Verdict, bsr_trial::Failure> {
+        Verdict::new(&self.product.result().download()?, &self.left.expected)
     }
 }

@@ -11,17 +11,15 @@ use bsr::bench::{self, InterleaveOptions, Power, interleave_watched};
 use bsr::gpu::Device;
 use bsr::{KernelSpec, Plan};
 use bsr_codegen::emit::Ptx;
+use bsr_trial::gpu::{Case, OnDevice};
+use bsr_trial::subject;
+use bsr_trial::verify::{RowChoice, Verdict as OfResult};
 use bsr_tuner::backend::{Backend, Candidate, Checked, Opened, Rounds, Timings, Trouble};
 use bsr_tuner::{DeviceKind, TuningProblem, Verdict, Workload};
 
-use super::attention::{self, OnDevice};
-use super::case::Case;
-use super::exit::{Exit, Failure};
-use super::operands::Operands;
-use super::problem::DrawnProblem;
+use super::exit::Failure;
 use super::progress::Progress;
 use super::spec::Planned;
-use super::verdict::CheckArgs;
 use baselines::Baselines;
 pub(super) use compiler::keep_in;
 pub(super) use fault_injection::inject;
@@ -31,8 +29,6 @@ pub(super) struct GpuBackend {
     device: Device,
     edit: Edit,
     open: Option<Open>,
-    /// The attention that is open in place of a product.
-    attention: Option<Box<dyn OnDevice>>,
 }
 
 /// What is done to the text of a kernel before it is loaded.
@@ -41,8 +37,9 @@ type Edit = Rc<dyn Fn(&KernelSpec, Ptx) -> Ptx>;
 /// A workload on the device.
 struct Open {
     edit: Edit,
-    operands: Operands,
-    baselines: Baselines,
+    operands: Box<dyn OnDevice>,
+    /// Other libraries on the same product; none beside an attention.
+    baselines: Option<Baselines>,
     /// Checked kernels, the one used last at the end.
     cases: Vec<Case>,
 }
@@ -69,7 +66,7 @@ impl GpuBackend {
 
     /// A backend that edits the text of its kernels before it loads them: fault injection, for tests.
     pub(super) fn editing(device: Device, edit: impl Fn(&KernelSpec, Ptx) -> Ptx + 'static) -> Self {
-        Self { device, edit: Rc::new(edit), open: None, attention: None }
+        Self { device, edit: Rc::new(edit), open: None }
     }
 
     /// What to make of a failure of a candidate, or of the backend.
@@ -86,48 +83,11 @@ impl GpuBackend {
     }
 
     fn draw(&self, workload: &Workload) -> Result<(TuningProblem, Open), Failure> {
-        let drawn = Rc::new(DrawnProblem::of_workload(workload)?);
-        let structure = drawn.facts(&baselines::any_spec(workload))?.structure;
-        let problem = TuningProblem::new(workload.clone(), &structure);
-        let operands = Operands::new(&drawn, &self.device, CheckArgs::default().rows, &Progress::new());
-        let baselines = Baselines::new(&self.device, &drawn, &problem)?;
+        let (subject, spec) = (subject::of_workload(workload)?, baselines::any_spec(workload));
+        let problem = TuningProblem::new(workload.clone(), &subject.about(&spec)?.structure);
+        let baselines = (!workload.facts.is_attention()).then(|| Baselines::new(&self.device, &problem)).transpose()?;
+        let operands = subject.on(&self.device, RowChoice::Auto, &Progress::new().steps());
         Ok((problem, Open { edit: Rc::clone(&self.edit), operands, baselines, cases: Vec::new() }))
-    }
-
-    /// Draws an attention; other libraries' are not timed beside it.
-    fn open_attention(&mut self, workload: &Workload) -> Result<TuningProblem, Trouble> {
-        let structure = bsr_tuner::backend::structure(workload)?;
-        let opened = attention::open(&self.device, workload);
-        self.attention = Some(opened.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?);
-        Ok(TuningProblem::new(workload.clone(), &structure))
-    }
-
-    /// Loads and checks a kernel of the attention that is open.
-    fn check_attention(&mut self, candidate: &Candidate) -> Result<f64, Bad> {
-        let (Candidate::Kernel(spec), Some(attention)) = (candidate, &mut self.attention) else {
-            let message = format!("`{}` is no candidate here", candidate.name());
-            return Err(Bad::Failed(Failure::bad_input(message)));
-        };
-        attention.check(&planned(spec, &self.edit)?).map_err(bad)
-    }
-
-    fn time_attention(&mut self, candidates: &[Candidate], options: &InterleaveOptions) -> Result<Timings, Trouble> {
-        let mut kernels = vec![];
-        for (at, candidate) in candidates.iter().enumerate() {
-            self.check_attention(candidate).map_err(|bad| self.trouble(Some(at), bad))?;
-            kernels.extend(match candidate {
-                Candidate::Kernel(spec) => Some(*spec),
-                Candidate::Baseline(_) => None,
-            });
-        }
-        let Some(attention) = &mut self.attention else { return Err(Trouble::of_backend("no workload is open")) };
-        let timed = attention.time(&kernels, options);
-        let judged: Vec<Result<(), Failure>> = kernels.iter().map(|kernel| attention.judge(kernel)).collect();
-        let times = timed.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
-        match judged.into_iter().enumerate().find_map(|(at, judged)| judged.err().map(|failure| (at, failure))) {
-            Some((at, failure)) => Err(self.trouble(Some(at), bad(failure))),
-            None => Ok(times),
-        }
     }
 
     fn opened(&mut self) -> Result<&mut Open, Trouble> {
@@ -149,7 +109,7 @@ impl Open {
             return Ok(());
         }
         let planned = planned(spec, &self.edit)?;
-        let case = Case::new(planned, &mut self.operands)?;
+        let case = self.operands.case(planned)?;
         if self.cases.len() >= LOADED {
             self.cases.remove(0);
         }
@@ -161,18 +121,21 @@ impl Open {
     fn ready(&mut self, candidate: &Candidate) -> Result<(), Failure> {
         match candidate {
             Candidate::Kernel(spec) => self.load(spec),
-            Candidate::Baseline(name) => self.baselines.ready(name, &mut self.operands),
+            Candidate::Baseline(name) => match (&mut self.baselines, self.operands.product()) {
+                (Some(baselines), Some(operands)) => baselines.ready(name, operands),
+                _ => Err(Failure::bad_input(format!("`{name}` is no candidate here"))),
+            },
         }
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Option<f64>, Bad> {
         self.ready(candidate)?;
         match candidate {
-            Candidate::Baseline(name) => self.baselines.check(name),
+            Candidate::Baseline(name) => self.baselines.as_mut().map_or(Ok(None), |baselines| baselines.check(name)),
             Candidate::Kernel(_) => {
                 let Some(case) = self.cases.last_mut() else { return Ok(None) };
-                let verdict = case.check()?;
-                judged(case, verdict).map(Some).inspect_err(|_| {
+                let verdict = case.run()?;
+                verified(case, verdict).map(Some).inspect_err(|_| {
                     self.cases.pop();
                 })
             }
@@ -189,7 +152,7 @@ impl Open {
                 launches[at] = Some(case.candidate());
             }
         }
-        for (name, launch) in self.baselines.launches() {
+        for (name, launch) in self.baselines.iter_mut().flat_map(Baselines::launches) {
             if let Some(at) = place(&name) {
                 launches[at] = Some(launch);
             }
@@ -202,11 +165,6 @@ impl Open {
     }
 }
 
-/// What an attention's failure says of its result.
-fn bad(failure: Failure) -> Bad {
-    if failure.exit() == Exit::Wrong { Bad::Wrong(failure) } else { Bad::Failed(failure) }
-}
-
 /// A kernel whose spec was told to a backend.
 fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
     let plan = Plan::new(spec).map_err(Failure::bad_input)?;
@@ -214,23 +172,20 @@ fn planned(spec: &KernelSpec, edit: &Edit) -> Result<Planned, Failure> {
 }
 
 /// The error of a right result.
-fn judged(case: &Case, verdict: super::verdict::Verdict) -> Result<f64, Bad> {
-    let tolerance = CheckArgs::default().tolerance(case.planned.spec(), case.longest, case.tolerance);
-    verdict.judge(case.planned.ptx.entry(), tolerance).map_err(Bad::Wrong)?;
+fn verified(case: &Case, verdict: OfResult) -> Result<f64, Bad> {
+    let verified = verdict.verify(case.planned.ptx.entry(), case.tolerance(None));
+    verified.map_err(|failure| Bad::Wrong(failure.into()))?;
     Ok(verdict.comparison.relative)
 }
 
 impl Backend for GpuBackend {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
-        // What lies on the device from the workload before goes first.
-        (self.open, self.attention) = (None, None);
+        // What is on the device from the workload before goes first.
+        self.open = None;
         let info = self.device.info();
         let device = bsr_tuner::DeviceId { kind: DeviceKind::Gpu, name: info.name.clone(), driver: info.driver() };
-        if workload.facts.is_attention() {
-            return Ok(Opened { problem: self.open_attention(workload)?, device, baselines: vec![] });
-        }
         let (problem, open) = self.draw(workload).map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
-        let baselines = open.baselines.list();
+        let baselines = open.baselines.as_ref().map(Baselines::list).unwrap_or_default();
         self.open = Some(open);
         Ok(Opened { problem, device, baselines })
     }
@@ -242,13 +197,6 @@ impl Backend for GpuBackend {
     }
 
     fn check(&mut self, candidate: &Candidate) -> Result<Checked, Trouble> {
-        if self.attention.is_some() {
-            let checked = self.check_attention(candidate);
-            return match checked {
-                Ok(error) => Ok(Checked { relative_error: Some(error) }),
-                Err(bad) => Err(self.trouble(Some(0), bad)),
-            };
-        }
         let checked = self.opened()?.check(candidate);
         checked.map(|relative_error| Checked { relative_error }).map_err(|bad| self.trouble(Some(0), bad))
     }
@@ -263,9 +211,6 @@ impl Backend for GpuBackend {
             time_limit: rounds.limit,
             cold: true,
         };
-        if self.attention.is_some() {
-            return self.time_attention(candidates, &options);
-        }
         for (at, candidate) in candidates.iter().enumerate() {
             if let Err(failure) = self.opened()?.ready(candidate) {
                 return Err(self.trouble(Some(at), Bad::Failed(failure)));
@@ -276,8 +221,8 @@ impl Backend for GpuBackend {
         let (timings, power) = timed.map_err(|failure| self.trouble(None, Bad::Failed(failure)))?;
         for (at, candidate) in candidates.iter().enumerate() {
             let case = self.opened()?.cases.iter().find(|case| case.planned.spec().to_string() == candidate.name());
-            let judged = case.map(|case| case.verdict().map_err(Bad::Failed).and_then(|verdict| judged(case, verdict)));
-            if let Some(Err(bad)) = judged {
+            let verified = case.map(|case| verified(case, case.verdict()?));
+            if let Some(Err(bad)) = verified {
                 return Err(self.trouble(Some(at), bad));
             }
         }

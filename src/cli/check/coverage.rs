@@ -5,10 +5,10 @@ use std::io::Write;
 
 use bsr::Plan;
 use bsr::simulated::Statement;
+use bsr_trial::reasons::missed;
 
 use super::super::exit::Failure;
 use super::super::line;
-use super::reasons::missed;
 
 /// Statements that are printed one by one.
 const MOST_PRINTED: usize = 20;

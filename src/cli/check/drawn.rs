@@ -5,13 +5,10 @@
 mod values;
 
 use bsr::KernelSpec;
-use bsr::attention::{SimulatedAttention, trials};
 use clap::Parser;
 use rayon::prelude::*;
 use values::{ATTENTIONS, PRODUCTS, covering, missing};
 
-use super::super::trials::Trial;
-use super::fault::Fault;
 use super::*;
 
 #[derive(clap::Parser)]
@@ -35,51 +32,23 @@ fn fault(number: usize, spec: &KernelSpec, which: Which) -> Option<String> {
     let planned = args.ptx.plan(&text).unwrap_or_else(|failure| panic!("{text}: {}", failure.into_report()));
     let all: Vec<Options> = (0..3).map(|number| schedule(0, number)).collect();
     let schedules = if which == Which::All { &all[..] } else { &all[number % all.len()..][..1] };
-    let done = if spec.op == Op::Attention {
-        attention_fault(&planned, schedules, which)
-    } else {
-        product_fault(&args, &planned, schedules, which)
-    };
-    done.err().map(|fault| format!("{text}\n  {fault}"))
-}
-
-fn product_fault(args: &Args, planned: &Planned, schedules: &[Options], which: Which) -> Result<(), String> {
-    let told = |failure: Failure| failure.into_report();
-    let (kernel, lists) = (loaded(planned).map_err(told)?, lists(None).map_err(told)?);
-    let problems = Problems::new(args, planned).map_err(told)?;
-    let all: Vec<Trial> = (0..problems.count()).map(|index| problems.trial(index).unwrap()).collect();
-    let several = |trial: &&Trial| trial.members[0].structure.nnzb() > 1 && !trial.far && trial.members[0].n > 1;
-    let chosen: Vec<&Trial> = match which {
-        Which::All => all.iter().collect(),
+    let (kernel, lists) = (SimulatedKernel::new(&planned).unwrap(), lists(None).unwrap());
+    let all = problems(&args, &planned).unwrap();
+    let chosen: Vec<&dyn Trial> = match which {
+        Which::All => all.iter().map(|trial| &**trial).collect(),
         Which::Least => {
-            let least = |listed| all.iter().filter(several).filter(move |trial| trial.listed == listed);
-            [false, true].into_iter().filter_map(|listed| least(listed).min_by_key(|trial| trial.effort)).collect()
+            let least =
+                |listed| all.iter().filter(move |trial| trial.is_listed() == listed && trial.has_several_blocks());
+            let chosen =
+                [false, true].into_iter().filter_map(|listed| least(listed).min_by_key(|trial| trial.effort()));
+            chosen.map(|trial| &**trial).collect()
         }
     };
     assert!(!chosen.is_empty());
-    chosen.into_iter().try_for_each(|trial| {
-        let done = checked(&kernel, &lists, (&problems, trial), schedules).map_err(told)?;
-        let words = |fault: Fault| format!("{}: {}, {:?}", fault.problem, fault.kinds(), fault.wrong);
-        done.fault.map_or(Ok(()), |fault| Err(words(fault)))
-    })
-}
-
-fn attention_fault(planned: &Planned, schedules: &[Options], which: Which) -> Result<(), String> {
-    let plan = &planned.plan;
-    let kernel = SimulatedAttention::new(plan, planned.ptx.text(), planned.ptx.entry()).unwrap();
-    let lists = lists(None).unwrap();
-    let mut all = trials(plan, 0, 0).unwrap();
-    if which == Which::Least {
-        // That of one query and one key has no second step.
-        let least = |listed| {
-            let several = all.iter().filter(|trial| trial.problem.mask.stored() > 1 && trial.listed == listed);
-            several.min_by_key(|trial| trial.all_effort(plan, schedules)).cloned()
-        };
-        all = [false, true].into_iter().filter_map(least).collect();
-    }
-    all.iter().try_for_each(|trial| {
-        let done = super::super::attention::checked(&kernel, &lists, trial, schedules);
-        done.map(drop).map_err(|failure| format!("{}: {}", trial.name, failure.into_report()))
+    chosen.into_iter().find_map(|trial| {
+        let done =
+            bsr_trial::check::check(&kernel, &lists, trial, schedules).unwrap_or_else(|failure| panic!("{failure}"));
+        done.fault.map(|fault| format!("{text}\n  {}: {}, {:?}", fault.problem, fault.kinds(), fault.wrong))
     })
 }
 

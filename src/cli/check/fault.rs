@@ -1,55 +1,41 @@
 //! What is wrong, in words, with the command that shows it again.
 
-use std::collections::BTreeSet;
+use bsr::simulated::Schedule;
+use bsr_trial::check::{Checked, Fault};
+use bsr_trial::simulate::{findings_in_full, findings_in_words, order};
 
-use bsr::simulated::{Finding, Options, Schedule};
-
-use super::super::simulate::{findings_in_full, findings_in_words, order};
 use super::super::spec::{self, Planned};
 use super::Args;
-use super::problems::Problems;
-use super::schedules::Checked;
 
-/// What is wrong with one run.
-pub(super) struct Fault {
-    pub(super) options: Options,
-    /// How many schedules lead to it.
-    pub(super) schedules: usize,
-    pub(super) problem: String,
-    pub(super) findings: Vec<Finding>,
-    /// A wrong result in words.
-    pub(super) wrong: Option<String>,
+/// What is wrong, and the command that replays it.
+pub(super) fn report(fault: &Fault, index: usize, name: &str, args: &Args, planned: &Planned) -> String {
+    let mut report = match fault.findings.is_empty() {
+        true => format!("wrong result of {}", planned.ptx.entry()),
+        false => format!("{} in {}", findings_in_words(&fault.findings), planned.ptx.entry()),
+    };
+    report.push_str(&format!("\n  {}: {}; schedule {}", name, fault.problem, order(&fault.options)));
+    report.push_str(&findings_in_full(&fault.findings));
+    if let Some(wrong) = &fault.wrong {
+        report.push_str(&format!("\n  {wrong}"));
+    }
+    let (schedules, seed) = match fault.options.schedule {
+        Schedule::Scrambled => (1, fault.options.seed),
+        _ => (fault.schedules, args.problem.seed()),
+    };
+    let ptx = args.ptx.path().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
+    report.push_str(&format!(
+        "\n  replay: bsr check {}{ptx}{} --schedules {schedules} --seed {seed}",
+        spec::in_quotes(&planned.spec().to_string()),
+        flags(index, args)
+    ));
+    report
 }
 
-impl Fault {
-    pub(super) fn kinds(&self) -> String {
-        let different: BTreeSet<_> = self.findings.iter().map(|finding| finding.kind).collect();
-        let mut kinds: Vec<String> = different.into_iter().map(|kind| format!("{kind:?}")).collect();
-        kinds.extend(self.wrong.as_ref().map(|_| "wrong result".to_owned()));
-        kinds.join(", ")
-    }
-
-    pub(super) fn report(&self, index: usize, args: &Args, problems: &Problems<'_>, planned: &Planned) -> String {
-        let mut report = match self.findings.is_empty() {
-            true => format!("wrong result of {}", planned.ptx.entry()),
-            false => format!("{} in {}", findings_in_words(&self.findings), planned.ptx.entry()),
-        };
-        report.push_str(&format!("\n  {}: {}; schedule {}", problems.name(index), self.problem, order(&self.options)));
-        report.push_str(&findings_in_full(&self.findings));
-        if let Some(wrong) = &self.wrong {
-            report.push_str(&format!("\n  {wrong}"));
-        }
-        let (schedules, seed) = match self.options.schedule {
-            Schedule::Scrambled => (1, self.options.seed),
-            _ => (self.schedules, args.problem.seed()),
-        };
-        let ptx = args.ptx.path().map(|path| format!(" --ptx {}", path.display())).unwrap_or_default();
-        report.push_str(&format!(
-            "\n  replay: bsr check {}{ptx}{} --schedules {schedules} --seed {seed}",
-            spec::in_quotes(&planned.spec().to_string()),
-            problems.flags(index)
-        ));
-        report
+/// The flags that have problem `index` run again.
+fn flags(index: usize, args: &Args) -> String {
+    match args.problem.is_any() {
+        true => args.problem.flags(),
+        false => format!(" --problems {}", index + 1),
     }
 }
 

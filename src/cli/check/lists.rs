@@ -5,10 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bsr::simulated::lists::{ListKernels, faults_of_checks, faults_of_lists};
+use bsr_trial::simulate::MAX_STEPS;
 
 use super::super::exit::{Exit, Failure};
-use super::super::simulate::unreadable;
-use super::super::trials::MAX_STEPS;
 use super::super::{input, line};
 
 /// The kernels that list work on a GPU: the file's, or those that a GPU is given.
@@ -18,7 +17,7 @@ pub(super) fn lists(path: Option<&Path>) -> Result<Arc<ListKernels>, Failure> {
         None => ListKernels::own(),
     };
     let name = path.map_or_else(|| "the kernels that list work".to_owned(), |path| path.display().to_string());
-    kernels.map_err(|error| unreadable(&name, &error))
+    kernels.map_err(|error| Failure::bad_input(format!("{name}:{error}")))
 }
 
 /// Right and wrong patterns, of which the kernels that check them must say what is wrong, and large ones, which kernels must

@@ -5,32 +5,27 @@ mod coverage;
 mod drawn;
 mod fault;
 mod lists;
-mod problems;
-mod reasons;
-mod schedules;
-mod writers;
 
 use std::cmp::Reverse;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use bsr::Op;
 use bsr::simulated::{Coverage, Options};
+use bsr_trial::check::check;
+use bsr_trial::kinds::{Trial, trials};
+use bsr_trial::request::Defaults;
+use bsr_trial::simulate::{SimulatedKernel, order, schedule};
 
 use super::exit::{Exit, Failure};
-use super::line;
 use super::parallel::in_parallel;
 use super::problem::ProblemArgs;
 use super::progress::Progress;
 use super::ptx::PtxArgs;
-use super::simulate::{loaded, order};
 use super::spec::Planned;
-use super::trials::schedule;
+use super::{line, say, simulate};
 use fault::Group;
 use lists::{lists, patterns};
-use problems::Problems;
-use schedules::checked;
 
 /// Check a kernel on the simulator: numbers, races, barriers, deadlocks.
 #[derive(Debug, clap::Args)]
@@ -70,13 +65,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = args.ptx.plan(&args.spec)?;
-    if planned.spec().op == Op::Attention {
-        return attention(args, &planned, out);
-    }
-    let kernel = loaded(&planned)?;
-    let lists = lists(args.lists.as_deref())?;
-    let problems = Problems::new(args, &planned)?;
-    let schedules: Vec<Options> = (0..args.schedules).map(|number| problems.schedule(number)).collect();
+    let (kernel, lists) = (SimulatedKernel::new(&planned)?, lists(args.lists.as_deref())?);
+    let trials = problems(args, &planned)?;
+    let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
 
     line(out, "spec", planned.spec())?;
     line(out, "kernel", planned.words())?;
@@ -86,15 +77,14 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (start, progress) = (Instant::now(), Progress::new());
     let (mut first_fault, mut coverage) = (None, Coverage::default());
     let (mut worst, mut runs, mut faulty) = (0.0_f64, 0, 0);
-    let trials = (0..problems.count()).map(|index| problems.trial(index)).collect::<Result<Vec<_>, _>>()?;
     // The longest first, so that all cores have work to the end.
     let mut order: Vec<usize> = (0..trials.len()).collect();
-    order.sort_by_key(|index| Reverse(trials[*index].all_effort(schedules.len())));
+    order.sort_by_key(|index| Reverse(trials[*index].all_effort(&schedules)));
     let mut done = in_parallel(&order, &progress, |index| {
-        let trial = &trials[index];
-        Ok((trial.words(planned.spec()), checked(&kernel, &lists, (&problems, trial), &schedules)?))
+        let trial = &*trials[index];
+        Ok((trial.words(), check(&kernel, &lists, trial, &schedules)?))
     });
-    let groups = problems.groups();
+    let groups = groups(&trials);
     for (name, members) in &groups {
         let mut group = Group::default();
         for &index in members {
@@ -113,39 +103,43 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         first_fault = first_fault.or(group.fault);
     }
     progress.done();
-    if trials.iter().any(|trial| trial.listed) {
+    if trials.iter().any(|trial| trial.is_listed()) {
         patterns(&lists, out)?;
     }
     let seconds = start.elapsed().as_secs_f64();
     let Some((index, fault)) = first_fault else {
-        if problems.are_of_all_kinds() {
+        if !args.problem.is_any() {
             coverage::show(&kernel.statements(&coverage), &planned.plan, out)?;
         }
         return passes(out, runs, worst, seconds);
     };
     line(out, "verdict", format_args!("FAILS: {faulty} of {} groups; {seconds:.1} s", groups.len()))?;
     out.flush()?;
-    Err(Failure::new(Exit::Wrong, fault.report(index, args, &problems, &planned)))
+    Err(Failure::new(Exit::Wrong, fault::report(&fault, index, trials[index].name(), args, &planned)))
 }
 
-/// The same of an attention, whose problems are of other kinds.
-fn attention(args: &Args, planned: &Planned, out: &mut dyn Write) -> Result<Exit, Failure> {
-    line(out, "spec", planned.spec())?;
-    budget(planned, out)?;
-    let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
-    line(out, "schedules", orders(&schedules))?;
-    let (start, lists) = (Instant::now(), lists(args.lists.as_deref())?);
-    let asked = (&args.problem, args.problems);
-    let super::attention::Checked { runs, worst, statements } =
-        super::attention::check(planned, planned.ptx.text(), &lists, asked, &schedules, out)?;
-    if !args.problem.asks() {
-        patterns(&lists, out)?;
+/// Problems of every kind, or the one that the flags ask for.
+fn problems(args: &Args, planned: &Planned) -> Result<Vec<Box<dyn Trial>>, Failure> {
+    if !args.problem.is_any() {
+        return Ok(trials(&planned.plan, args.problem.seed(), args.problems.map(|count| count as usize))?);
     }
-    let seconds = start.elapsed().as_secs_f64();
-    if let Some(statements) = statements {
-        coverage::show(&statements, &planned.plan, out)?;
+    let subject = args.problem.subject(Defaults::Simulator, planned.spec())?;
+    if let Some(warning) = simulate::warning(subject.about(planned.spec())?.flops) {
+        say(warning);
     }
-    passes(out, runs, worst, seconds)
+    Ok(vec![subject.trial(&planned.plan, true)?])
+}
+
+/// The lines of the answer: a label, and the numbers of its problems.
+fn groups(trials: &[Box<dyn Trial>]) -> Vec<(&'static str, Vec<usize>)> {
+    let mut groups: Vec<(&'static str, Vec<usize>)> = vec![];
+    for (index, trial) in trials.iter().enumerate() {
+        match groups.iter_mut().find(|(name, _)| *name == trial.name()) {
+            Some((_, members)) => members.push(index),
+            None => groups.push((trial.name(), vec![index])),
+        }
+    }
+    groups
 }
 
 /// The verdict on a kernel that is right.

@@ -18,18 +18,16 @@ mod table;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::rc::Rc;
 
-use bsr::Op;
-use bsr_tuner::{Facts, TuningProblem, model};
+use bsr_trial::request::Defaults;
+use bsr_tuner::{TuningProblem, model};
 
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
-use super::problem::{Defaults, DrawnProblem, ProblemArgs};
+use super::problem::ProblemArgs;
 use super::progress::Progress;
 use super::ptx::PtxArgs;
-use super::spec::Planned;
-use super::{attention, roofs, say, trace};
+use super::{roofs, say, trace};
 use counters::Counters;
 use lines::Lined;
 use ncu::{Ncu, NoReport};
@@ -71,10 +69,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     if args.launch_only {
         let device = args.device.gpu_for([planned.plan.arch().target])?;
         planned.cubin = args.cubin.as_deref().map(launch::machine_code).transpose()?;
-        return launch::launch(&device, planned, &args.problem);
+        let subject = args.problem.subject(Defaults::Gpu, planned.spec())?;
+        return launch::launch(&device, planned, subject);
     }
     // What is wrong with the input is told before anything is started.
-    let problem = of_kernel(&planned, &args.problem)?;
+    let subject = args.problem.subject(Defaults::Gpu, planned.spec())?;
+    let structure = subject.about(planned.spec())?.structure;
+    let problem = TuningProblem::new(subject.workload(planned.spec()), &structure);
     let device = args.device.gpu_for([planned.plan.arch().target])?;
     let known = roofs::of(&device);
     let progress = Progress::new();
@@ -106,19 +107,6 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let seen = show::Seen { counters: &counters, sass: &sass, lined: &lined };
     show::show(&planned, &seen, &counters.place(traffic, &known), out)?;
     Ok(Exit::Done)
-}
-
-/// What is multiplied.
-fn of_kernel(planned: &Planned, args: &ProblemArgs) -> Result<TuningProblem, Failure> {
-    let facts = Facts::of(planned.spec());
-    if planned.spec().op == Op::Attention {
-        let workload = attention::workload(args, &facts, attention::Defaults::GPU)?;
-        let structure = attention::structure(&workload)?;
-        return Ok(TuningProblem::new(workload, &structure));
-    }
-    let drawn = Rc::new(DrawnProblem::new(args, Defaults::GPU)?);
-    let structure = drawn.facts(planned.spec())?.structure;
-    Ok(TuningProblem::new(drawn.workload(&facts), &structure))
 }
 
 fn unreadable(why: String) -> Failure {

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bsr_trial::request::Defaults;
 use bsr_tuner::backend::Limits;
 use bsr_tuner::pick::Gpu;
 use bsr_tuner::search::Strategy;
@@ -17,11 +18,10 @@ use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
 use bsr_tuner::{Store, Verdict, Workload};
 use clap::ValueEnum;
 
-use super::attention;
 use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::{Outputs, Replace};
-use super::problem::{Defaults, DrawnProblem, ProblemArgs, in_a_shell};
+use super::problem::{ProblemArgs, in_a_shell};
 use super::{interrupt, invocation, line};
 use backends::{BackendKind, Backends, Devices};
 use points::Asked;
@@ -182,17 +182,14 @@ fn workloads(args: &Args) -> Result<(Vec<Workload>, u64), Failure> {
         return Ok((points::list(list)?, 0));
     }
     let facts = points::facts(&args.space, args.kernel.as_deref())?;
-    if facts.is_attention() {
-        let workload = attention::workload(&args.problem, &facts, attention::Defaults::GPU)?;
-        return Ok((vec![workload], args.problem.seed()));
-    }
     if let Some(path) = args.problem.inputs().filter(|path| path.to_str().is_none()) {
         // What is asked of a backend, and kept in a database, is text.
         let fact = format!("the name of {} is not UTF-8, which a database cannot hold", path.display());
         return Err(Failure::bad_input(format!("{fact}\n  help: rename the file, or link to it")));
     }
-    let problem = DrawnProblem::new(&args.problem, Defaults::GPU)?;
-    Ok((vec![problem.workload(&facts)], problem.seed))
+    let spec = facts.spec(64);
+    let workload = args.problem.subject(Defaults::Gpu, &spec)?.workload(&spec);
+    Ok((vec![workload], args.problem.seed()))
 }
 
 fn options(args: &Args, backends: usize) -> Options {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bsr::KernelSpec;
 use bsr_codegen::emit::fingerprint;
+use bsr_trial::subject;
 use bsr_tuner::model::{self, predict};
 use bsr_tuner::pick::{Gpu, space_for};
 use bsr_tuner::search::Strategy;
@@ -12,9 +13,7 @@ use bsr_tuner::store::Rejection;
 use bsr_tuner::sweep::{Job, Searched, SweepPoint};
 use bsr_tuner::{Facts, Space, TuningProblem, Workload};
 
-use super::super::attention;
 use super::super::exit::Failure;
-use super::super::problem::DrawnProblem;
 
 /// The points of several products, ready to be swept.
 pub(super) struct Asked {
@@ -63,10 +62,7 @@ pub(super) fn read(workloads: &[Workload], argument: &str, strategy: Strategy, g
     let (rates, _) = model::for_gpu(&gpu.name, None);
     for workload in workloads {
         let facts = workload.facts;
-        let structure = match facts.is_attention() {
-            true => attention::structure(workload)?,
-            false => DrawnProblem::of_workload(workload)?.facts(&facts.spec(64))?.structure,
-        };
+        let structure = subject::of_workload(workload)?.about(&facts.spec(64))?.structure;
         let problem = TuningProblem::new(workload.clone(), &structure);
         let points = space(argument, &facts, gpu)?.points(&facts)?;
         let key = problem.key();

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use bsr::timeline::{Summary, beside, compare};
+use bsr_trial::subject;
 use bsr_tuner::{TraceOf, Workload};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use super::super::exit::{Exit, Failure};
 use super::super::spec::{self, Planned};
 use super::super::{line, output, say};
 use super::side::{self, Side};
-use super::{Args, subject};
+use super::{Args, record as recording};
 
 /// Prints what each role's time went to in both, and writes both into one file where that is asked for.
 ///
@@ -75,15 +76,16 @@ fn record(
         let fact = format!("one is of op = {}, the other of op = {other}: no problem is one of both", ops[0]);
         return Err(Failure::bad_input(format!("{fact}\n  help: two kernels of one operation")));
     }
-    let opened = subject::open(args.device, first)?;
-    let subject = match of_file.filter(|_| !args.work.problem.asks()) {
-        Some(workload) => subject::again(workload, &args.work)?,
-        None => subject::asked(&args.work, first, &opened)?,
+    let opened = recording::open(args.device, first)?;
+    let subject = match of_file.filter(|_| !args.work.problem.is_any()) {
+        Some(workload) => subject::of_workload(workload)?,
+        None => recording::requested(&args.work, first, &opened)?,
     };
     for (planned, trace) in kernels.iter().zip(traces) {
         if let Some(planned) = planned {
             let probed = planned.probed(args.probes())?;
-            *trace = Some(subject::record(&*subject, (planned.clone(), probed), &opened, out)?);
+            let check = args.work.check.verification();
+            *trace = Some(recording::record(&subject, check, (planned.clone(), probed), &opened, out)?);
         }
     }
     Ok(())

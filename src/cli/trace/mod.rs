@@ -7,9 +7,8 @@
 
 mod compare;
 mod ctas;
-mod product;
+mod record;
 mod side;
-mod subject;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,7 +27,6 @@ use super::{line, output, spec};
 use ctas::Ctas;
 use side::Side;
 pub(super) use side::{problem_words, read, unreadable};
-pub(super) use subject::{About, Both, OnGpu, Subject};
 
 /// Draw what each role of a kernel's CTAs does and when, on a GPU or on the simulator.
 #[derive(Debug, clap::Args)]
@@ -126,9 +124,9 @@ fn of_spec(text: &str, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure
     if probed.file.is_some() {
         line(out, "kernel", format_args!("{}, beside the emitted one without probes", probed.words()))?;
     }
-    let opened = subject::open(args.device, &planned)?;
-    let subject = subject::asked(&args.work, &planned, &opened)?;
-    let trace = subject::record(&*subject, (planned, probed), &opened, out)?;
+    let opened = record::open(args.device, &planned)?;
+    let subject = record::requested(&args.work, &planned, &opened)?;
+    let trace = record::record(&subject, args.work.check.verification(), (planned, probed), &opened, out)?;
     if let Some(path) = &args.output {
         let text = trace.to_string();
         output::write_text(path, &text)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bsr_codegen::KernelSpec;
 use bsr_runtime::bench::{Clock, Power};
 
-use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Timings, Trouble, structure};
+use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Timings, Trouble};
 use crate::{DeviceId, DeviceKind, Timing, TuningProblem, Verdict, Workload};
 
 /// What becomes of candidates: rules in the order of writing, of which all that fit a candidate hold, the last most.
@@ -209,7 +209,7 @@ impl Backend for Fake {
                 return Err(Trouble { candidate: None, ..self.crash(verdict, 0, name) });
             }
         }
-        let problem = TuningProblem::new(workload.clone(), &structure(workload)?);
+        let problem = TuningProblem::new(workload.clone(), &workload.structure()?);
         let baseline = |name: &str, refused: Option<&str>| Baseline {
             name: name.to_owned(),
             flops: problem.executed_flops(),

@@ -6,10 +6,9 @@
 //!       +------> CompilePool: several of them, which compile
 //! ```
 
-mod attention;
 mod compile_pool;
-pub(crate) mod draw;
 mod fake;
+mod instance;
 mod remote;
 mod serve;
 mod sim;
@@ -20,13 +19,12 @@ use std::time::Duration;
 
 use bsr_codegen::{KernelSpec, Refusal};
 use bsr_runtime::bench::Power;
+use bsr_trial::FailureKind;
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceId, TuningProblem, Verdict, Workload};
 
-pub use attention::{attention_of, shape_of};
 pub use compile_pool::CompilePool;
-pub use draw::structure;
 pub use fake::{CrashMode, Fake, Script};
 pub use remote::{Limits, Remote};
 pub use serve::serve;
@@ -125,7 +123,15 @@ bsr_codegen::message_as_debug!(Trouble);
 /// A candidate that this backend does not take.
 impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Self {
-        draw::refused(refusal)
+        bsr_trial::Failure::from(refusal).into()
+    }
+}
+
+/// A problem, a kernel or a result that a trial refuses, or finds wrong.
+impl From<bsr_trial::Failure> for Trouble {
+    fn from(failure: bsr_trial::Failure) -> Self {
+        let verdict = if failure.kind() == FailureKind::Wrong { Verdict::Wrong } else { Verdict::Refused };
+        Self { verdict, candidate: None, message: failure.to_string(), lost: false }
     }
 }
 

@@ -6,27 +6,17 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{KernelSpec, Op, Plan, Scale};
-use bsr_runtime::kernel::arguments::ByKind;
-use bsr_runtime::reference::{self, WrongResult};
-use bsr_runtime::schedule::BlockIndex;
-use bsr_runtime::simulated::{Finding, FindingKind, Options, Report, Simulated};
-use bsr_runtime::typed::{Number, Typed, with_types};
-use bsr_runtime::{Bsr, Dense, Element, Inputs, Pattern, Results, Scales};
+use bsr_codegen::{KernelSpec, Plan};
+use bsr_runtime::simulated::lists::ListKernels;
+use bsr_runtime::simulated::{Finding, FindingKind, Options, Report};
+use bsr_trial::Failure;
+use bsr_trial::simulate::SimulatedKernel;
+use bsr_trial::subject;
+use bsr_trial::verify::RowChoice;
 
-use super::draw::{self, load, pattern, refused, spec_of, stored_shape};
-use super::{Backend, Candidate, Checked, Opened, Rounds, Timings, Trouble, attention, structure};
+use super::{Backend, Candidate, Checked, Opened, Rounds, Timings, Trouble, instance};
 use crate::model::{Card, predict};
-use crate::{DeviceId, DeviceKind, Source, TuningProblem, Verdict, Workload};
-
-/// CTAs of a persistent kernel that are simulated at a time.
-const CTAS: u32 = 4;
-/// Operations on stored blocks in an instance of a problem: about a second of simulation.
-const MOST_FLOPS: u64 = 1 << 29;
-/// Columns of the dense factor that an instance keeps.
-const LEAST_ALONG: usize = 256;
-/// Blocks along a side that an instance keeps.
-const LEAST_BLOCKS: usize = 4;
+use crate::{DeviceId, DeviceKind, TuningProblem, Verdict, Workload};
 
 /// The simulator, which checks, and the analytic model, which predicts times.
 pub struct Sim {
@@ -49,49 +39,12 @@ impl Default for Sim {
 }
 
 impl Sim {
-    /// What is simulated in place of a workload: one with the same facts and pattern, as much smaller as it takes. A
-    /// file's matrix is cut along the dense factor alone.
+    /// What is simulated in place of a workload.
+    ///
+    /// # Errors
+    /// A workload that does not exist here.
     pub fn instance(workload: &Workload) -> Result<Workload, Trouble> {
-        if workload.facts.is_attention() {
-            return Ok(attention::instance(workload));
-        }
-        let mut small = workload.clone();
-        let block = workload.facts.block();
-        let (spec, mut stored) = (spec_of(workload), stored_shape(workload));
-        loop {
-            let problem = TuningProblem::new(small.clone(), &structure(&small)?);
-            if problem.executed_flops() <= MOST_FLOPS {
-                return Ok(small);
-            }
-            let along = problem.along();
-            let units = [stored.0.div_ceil(block.0), stored.1.div_ceil(block.1)];
-            let whole = matches!(small.source, Source::Pattern(_));
-            let longer = usize::from(units[1] > units[0]);
-            if along > LEAST_ALONG && (!whole || along.div_ceil(LEAST_ALONG) >= units[longer] / LEAST_BLOCKS) {
-                let along = (along / 2).max(LEAST_ALONG);
-                match spec.op {
-                    Op::Dsd => small.n = along,
-                    Op::Dds => small.m = along,
-                    Op::Sdd | Op::Attention => small.k = along,
-                }
-            } else if whole && units[longer] > LEAST_BLOCKS {
-                let blocks = (units[longer] / 2).max(LEAST_BLOCKS);
-                if longer == 0 {
-                    stored.0 = blocks * block.0;
-                } else {
-                    stored.1 = blocks * block.1;
-                    small.source = fewer(&small.source, blocks, units[1])?;
-                }
-                let (rows, cols) = if spec.transpose.is_on() { (stored.1, stored.0) } else { stored };
-                match spec.op {
-                    Op::Dsd => (small.m, small.k) = (rows, cols),
-                    Op::Dds => (small.k, small.n) = (rows, cols),
-                    Op::Sdd | Op::Attention => (small.m, small.n) = (rows, cols),
-                }
-            } else {
-                return Ok(small);
-            }
-        }
+        Ok(instance::of(workload)?)
     }
 
     /// The relative error of a right result.
@@ -103,17 +56,13 @@ impl Sim {
             return Ok(*known);
         }
         let workload = &self.open.as_ref().ok_or_else(|| Trouble::of_backend("no workload is open"))?.instance;
-        let of_candidate = |trouble: Trouble| Trouble { candidate: Some(at), ..trouble };
         let plan = planned(spec, at)?;
+        let of_candidate = |trouble: Trouble| Trouble { candidate: Some(at), ..trouble };
         if spec.batch.is_on() {
-            return Err(of_candidate(refused("a kernel for lists of problems: the model has one problem")));
+            let why = "a kernel for lists of problems: the model has one problem";
+            return Err(of_candidate(Failure::bad_input(why).into()));
         }
-        if workload.facts.is_attention() {
-            let done = attention::simulate(&plan, workload).map_err(of_candidate)?;
-            self.known.insert(*spec, done);
-            return Ok(done);
-        }
-        let done = with_types(spec, Run { plan: &plan, workload }).map_err(of_candidate)?;
+        let done = simulate(&plan, workload).map_err(of_candidate)?;
         self.known.insert(*spec, done);
         Ok(done)
     }
@@ -129,24 +78,12 @@ impl Sim {
 }
 
 fn planned(spec: &KernelSpec, at: usize) -> Result<Plan, Trouble> {
-    Plan::new(spec).map_err(|errors| Trouble { candidate: Some(at), ..refused(errors) })
-}
-
-/// A pattern of so many of `of` block columns that is as dense.
-fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Trouble> {
-    let Source::Pattern(words) = source else { return Ok(source.clone()) };
-    Ok(match pattern(words)? {
-        Pattern::TopK(count) => {
-            let count = (count * blocks).div_ceil(of).clamp(1, blocks);
-            Source::Pattern(Pattern::TopK(count).to_string())
-        }
-        _ => source.clone(),
-    })
+    Plan::new(spec).map_err(|errors| Trouble { candidate: Some(at), ..Failure::from(errors).into() })
 }
 
 impl Backend for Sim {
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
-        let problem = TuningProblem::new(workload.clone(), &structure(workload)?);
+        let problem = TuningProblem::new(workload.clone(), &workload.structure()?);
         self.known.clear();
         self.open = Some(Open { problem: problem.clone(), instance: Self::instance(workload)? });
         let device = DeviceId {
@@ -169,95 +106,22 @@ impl Backend for Sim {
     }
 }
 
-/// Multiplies on the simulator and compares.
-struct Run<'r> {
-    plan: &'r Plan,
-    workload: &'r Workload,
-}
-
-impl Typed for Run<'_> {
-    type Output = f64;
-    type Error = Trouble;
-
-    fn run<S: Number, D: Number, C: Number>(self) -> Result<f64, Trouble> {
-        let (spec, Workload { m, n, k, seed, .. }) = (self.plan.spec(), self.workload);
-        let ptx = self.plan.ptx();
-        let clusters = (CTAS / self.plan.cluster()).max(1);
-        let kernel = Simulated::new(self.plan, ptx.text(), ptx.entry()).map_err(refused)?.with_clusters(clusters);
-        let options = Options { seed: *seed, ..Options::default() };
-        if spec.op == Op::Sdd {
-            let structure = structure(self.workload)?;
-            let a = Dense::<S>::normal(*m, *k, spec.a_layout, seed.wrapping_add(1));
-            let b = Dense::<D>::normal(*k, *n, spec.b_layout, *seed);
-            let inputs = match spec.epilogue {
-                Some(epilogue) => Inputs::random_blocks(epilogue.program(), &structure, *seed),
-                None => Inputs::default(),
-            };
-            let multiplied = kernel.multiply::<C, _>((&a, &b, &structure, &inputs), &options);
-            let (results, report) = multiplied.map_err(refused)?;
-            check_findings(&report)?;
-            let blocks: Vec<usize> = (0..structure.nnzb()).collect();
-            let want = reference::expected_blocks(spec, &a, &b, &structure, &blocks, &inputs).map_err(refused)?;
-            return want.verify_blocks(&results.c, results.rows.as_deref()).map_err(wrong);
-        }
-        let a = self.sparse::<S>()?;
-        let (rows, cols) = if spec.op == Op::Dds { (*m, *k) } else { (*k, *n) };
-        let layout = if spec.op == Op::Dds { spec.a_layout } else { spec.b_layout };
-        let b = Dense::<D>::normal(rows, cols, layout, *seed);
-        let along = if spec.op == Op::Dds { *m } else { *n };
-        let scales = match spec.scale {
-            Scale::Unscaled => Scales::NONE,
-            kind => Scales::random(kind, a.structure(), along, *seed)
-                .times(1.0 / S::SPREAD, 1.0 / D::SPREAD)
-                .map_err(refused)?,
-        };
-        let inputs = match spec.epilogue {
-            Some(epilogue) => Inputs::random(epilogue.program(), (*m, *n), spec.c_layout, *seed),
-            None => Inputs::default(),
-        };
-        let inputs = inputs.scales(scales);
-        let fused = kernel.multiply::<C, _>(ByKind(&a, &b, &inputs), &options).map_err(refused)?;
-        let (Results { c, rows: second }, report) = fused;
-        check_findings(&report)?;
-        let rows: Vec<usize> = (0..*m).collect();
-        let longest = BlockIndex::new(self.plan, a.structure()).longest_sum();
-        let want = reference::expected(spec, &a, &b, &inputs, &rows, longest).map_err(refused)?;
-        want.verify(&c, second.as_deref()).map_err(wrong)
-    }
-}
-
-impl Run<'_> {
-    fn sparse<S: Element>(&self) -> Result<Bsr<S>, Trouble> {
-        let (block, (rows, cols)) = (self.workload.facts.block(), stored_shape(self.workload));
-        match &self.workload.source {
-            Source::Pattern(words) => {
-                Bsr::generate(pattern(words)?, rows, cols, block, self.workload.seed).map_err(refused)
-            }
-            Source::File(_) | Source::Tensor { .. } => {
-                let sparse = match &self.workload.source {
-                    Source::Tensor { file, name } => load(self.workload, file, Some(name))?,
-                    Source::File(path) => load(self.workload, path, None)?,
-                    _ => return Err(draw::refused("no file")),
-                };
-                // As large as drawn values are.
-                let exponent =
-                    if sparse.largest() > 0.0 { (3.0 * S::SPREAD / sparse.largest()).log2().floor() } else { 0.0 };
-                Ok(sparse.scaled(exponent.exp2()).to_bsr(block).map_err(refused)?.0)
-            }
-            Source::Given | Source::Mask { .. } => {
-                Err(draw::refused("a matrix of another program cannot be drawn again"))
-            }
-        }
-    }
-}
-
-/// A result that is not right.
-fn wrong(wrong: WrongResult) -> Trouble {
-    Trouble::with(Verdict::Wrong, 0, wrong.to_string())
+/// Runs a kernel on the simulator and compares: the relative error of a right result.
+fn simulate(plan: &Plan, workload: &Workload) -> Result<f64, Trouble> {
+    let ptx = plan.ptx();
+    let kernel = SimulatedKernel::of_text(plan, ptx.text(), ptx.entry())?;
+    let trial = subject::of_workload(workload)?.trial(plan, false)?;
+    let drawn = trial.draw(RowChoice::All)?;
+    let lists = ListKernels::own().map_err(Failure::from)?;
+    let options = Options { seed: workload.seed, ..Options::default() };
+    let ran = drawn.run(&trial.prepare(&kernel, &lists)?, &options)?;
+    check_findings(&ran.report)?;
+    ran.verdict.verify(ptx.entry(), drawn.tolerance(None))?;
+    Ok(ran.verdict.comparison.relative)
 }
 
 /// Makes sure that the simulator found nothing.
-pub(super) fn check_findings(report: &Report) -> Result<(), Trouble> {
+fn check_findings(report: &Report) -> Result<(), Trouble> {
     let Some(finding) = report.findings.first() else { return Ok(()) };
     let more = report.findings.len() - 1;
     let message =
@@ -280,7 +144,9 @@ fn verdict(finding: &Finding) -> Verdict {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::instance::MOST_FLOPS;
     use super::*;
+    use crate::Source;
 
     fn workload(facts: &str, (m, n, k): (usize, usize, usize), pattern: &str) -> Workload {
         Workload { facts: facts.parse().unwrap(), m, n, k, source: Source::Pattern(pattern.into()), seed: 3 }
@@ -303,7 +169,7 @@ mod tests {
         ] {
             let large = workload(facts, shape, pattern);
             let small = Sim::instance(&large).unwrap();
-            let [was, is] = [&large, &small].map(|w| TuningProblem::new(w.clone(), &structure(w).unwrap()));
+            let [was, is] = [&large, &small].map(|w| TuningProblem::new(w.clone(), &w.structure().unwrap()));
             assert!(is.executed_flops() <= 2 * MOST_FLOPS && is.executed_flops() > MOST_FLOPS / 16, "{small:?}");
             let ratio = is.features.density() / was.features.density();
             assert!((0.5..2.0).contains(&ratio), "{ratio} {small:?}");

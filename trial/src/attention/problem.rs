@@ -1,0 +1,145 @@
+//! What is attended to: sizes, mask, numbers, and tensors that are drawn.
+
+use bsr_codegen::{Dtype, Epilogue, KernelSpec};
+
+use bsr_runtime::Element;
+use bsr_runtime::attention::{HeadOrder, HostVector, Mask, ScoreInputs, Shape, Tensor, reference_of};
+use bsr_runtime::reference::{Bounds, Fused};
+
+use super::tolerance;
+use crate::verify::{Expected, Rows};
+
+/// An attention whose tensors are drawn from N(0, 1).
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// The sizes.
+    pub shape: Shape,
+    /// How Q, K and V are laid out.
+    pub order: HeadOrder,
+    /// Which blocks are computed.
+    pub mask: Mask,
+    /// The mask in a few words.
+    pub pattern: String,
+    /// What products are multiplied by: one by the root of the depth, unless set otherwise.
+    pub scale: f32,
+    /// Columns of Q and K.
+    pub depth: usize,
+    /// Numbers of the score.
+    pub scalars: Vec<f32>,
+    /// Its vectors.
+    pub vectors: Vec<HostVector>,
+    /// Seed of Q, K and V.
+    pub seed: u64,
+}
+
+impl Problem {
+    /// A problem under `mask`, with numbers and vectors for the score of `spec`; the seed is 0.
+    pub fn new(spec: &KernelSpec, shape: Shape, mask: Mask, pattern: impl Into<String>) -> Self {
+        let depth = spec.score_depth() as usize;
+        let inputs = spec.score.map_or(&[][..], |score| score.program().inputs());
+        Self {
+            shape,
+            order: HeadOrder::HeadsFirst,
+            mask,
+            pattern: pattern.into(),
+            scale: (depth as f32).sqrt().recip(),
+            depth,
+            scalars: inputs.iter().filter(|input| !input.kind.is_vector()).map(|_| 0.5).collect(),
+            vectors: HostVector::examples(spec, &shape),
+            seed: 0,
+        }
+    }
+
+    /// Problems, heads, rows and columns of O.
+    pub fn output_sizes(&self) -> [usize; 4] {
+        let Shape { batch, heads, queries, columns, .. } = self.shape;
+        [batch, heads, queries, columns]
+    }
+
+    /// What the score reads.
+    pub fn inputs(&self) -> ScoreInputs<'_> {
+        ScoreInputs::new(self.scale).scalars(&self.scalars).vectors(&self.vectors)
+    }
+
+    /// Q, K and V.
+    pub fn tensors<T: Element>(&self) -> [Tensor<T>; 3] {
+        let Shape { batch, heads, key_heads, queries, keys, columns } = self.shape;
+        let tensor = |heads, rows, columns, more| {
+            Tensor::normal([batch, heads, rows, columns], self.order, self.seed.wrapping_add(more))
+        };
+        [
+            tensor(heads, queries, self.depth, 0),
+            tensor(key_heads, keys, self.depth, 1),
+            tensor(key_heads, keys, columns, 2),
+        ]
+    }
+
+    /// What at most `most` rows of O, spread over all of them, must be, and their LSE: the logarithm of each row's sum of
+    /// exponentials.
+    pub fn expected<T: Element>(&self, spec: &KernelSpec, tensors: &[Tensor<T>; 3], most: usize) -> Expected {
+        expected((&self.shape, &self.mask), tensors.each_ref(), spec.score, &self.inputs(), most)
+    }
+
+    /// Operations on stored blocks.
+    pub fn flops(&self) -> u64 {
+        2 * self.mask.pairs(self.shape.batch, self.shape.heads) * (self.depth + self.shape.columns) as u64
+    }
+
+    /// Bytes of Q, K, V and O, which move at least once.
+    pub fn bytes(&self, dtype: Dtype) -> u64 {
+        let Shape { batch, heads, key_heads, queries, keys, columns } = self.shape;
+        let elements = batch * (heads * queries + key_heads * keys) * (self.depth + columns);
+        elements as u64 * u64::from(dtype.bytes())
+    }
+
+    /// The attention in words.
+    pub fn words(&self) -> String {
+        let Shape { batch, heads, key_heads, queries, keys, columns } = self.shape;
+        let depth = if self.depth == columns { String::new() } else { format!(", {} columns of Q and K", self.depth) };
+        format!(
+            "O[{batch}, {heads}, {queries}, {columns}] of {queries} queries and {keys} keys, {key_heads} heads of K and V{depth}"
+        )
+    }
+
+    /// The mask in words.
+    pub fn mask_words(&self) -> String {
+        let ((rows, columns), (bm, bk)) = (self.mask.blocks(), self.mask.block());
+        let patterns = self.mask.lists().len();
+        let all = rows * columns * patterns;
+        let partial = self.mask.lists().iter().flat_map(|list| &list.partial).filter(|partial| **partial).count();
+        format!(
+            "{} of {all} blocks of {bm} x {bk} stored ({:.1} %), {partial} of them partial, {}, seed {}",
+            self.mask.stored(),
+            100.0 * self.mask.stored() as f64 / all.max(1) as f64,
+            self.pattern,
+            self.seed
+        )
+    }
+}
+
+/// What at most `most` rows of O, spread over all of them, must be, and their LSE.
+///
+/// # Panics
+/// For tensors, a mask or vectors that do not fit the shape.
+pub fn expected<T: Element>(
+    (shape, mask): (&Shape, &Mask),
+    tensors: [&Tensor<T>; 3],
+    score: Option<Epilogue>,
+    inputs: &ScoreInputs<'_>,
+    most: usize,
+) -> Expected {
+    let (heads, queries) = (shape.heads, shape.queries);
+    let rows = Rows::spread(shape.rows(), most);
+    let places = rows.list.iter().map(|at| [at / (heads * queries), at / queries % heads, at % queries]);
+    let values = reference_of(shape, mask, tensors, score, inputs, places);
+    let norm = |values: &[f64]| values.iter().filter(|x| x.is_finite()).map(|x| x * x).sum::<f64>().sqrt();
+    let of_lse = norm(&values.lse_bounds) / norm(&values.lse).max(f64::MIN_POSITIVE);
+    let want = Fused {
+        c: values.output,
+        tolerance: tolerance(T::DTYPE),
+        bounds: Some(Bounds::new(0.0, values.output_bounds, 1)),
+        rows: Some((values.lse, of_lse)),
+        row_bounds: Some(Bounds::new(0.0, values.lse_bounds, 1)),
+    };
+    Expected::of_heads(rows, want, heads, queries)
+}

@@ -1,0 +1,140 @@
+//! Attentions on a GPU.
+
+use std::any::Any;
+use std::rc::Rc;
+
+use bsr_codegen::{Dtype, KernelSpec};
+use bsr_runtime::attention::{DevicePattern, DeviceTensor, HeadOrder, Inputs, Launcher, UploadedVectors};
+use bsr_runtime::bench::Work;
+use bsr_runtime::gpu::{Device, DeviceBuffer, FunctionAttributes, StreamRef};
+use bsr_runtime::typed::Number;
+use half::{bf16, f16};
+
+use super::{Case, Launch, OnDevice, Steps};
+use crate::attention::{Problem, verdict};
+use crate::verify::{Expected, RowChoice, Verdict};
+use crate::{Failure, Planned};
+
+/// Rows of O that are compared where the number is left open.
+const ROWS: usize = 512;
+
+/// Makes an attention's problem for a kernel, whose blocks it has.
+type ProblemOf = Box<dyn Fn(&Planned) -> Result<Problem, Failure>>;
+
+/// Tensors of an attention on a device, shared by kernels of one type.
+pub(crate) struct AttentionOperands {
+    problem: ProblemOf,
+    device: Device,
+    rows: RowChoice,
+    steps: Steps,
+    /// Those of the last kernel, with the problem's words.
+    tensors: Option<(String, Rc<dyn Any>)>,
+}
+
+/// Q, K and V, and what rows of O must be.
+struct Tensors<T: Number> {
+    tensors: [DeviceTensor<T>; 3],
+    expected: Expected,
+}
+
+impl AttentionOperands {
+    /// On one device, of which so many rows are compared.
+    pub(crate) fn new(problem: ProblemOf, device: &Device, rows: RowChoice, steps: &Steps) -> Self {
+        Self { problem, device: device.clone(), rows, steps: Rc::clone(steps), tensors: None }
+    }
+
+    fn tensors<T: Number>(&mut self, planned: &Planned, problem: &Problem) -> Result<Rc<Tensors<T>>, Failure> {
+        // What the score computes is of the spec alone.
+        let key = format!("{}; {}; {:?}", problem.words(), problem.mask_words(), planned.spec().score);
+        if let Some((made, tensors)) = &self.tensors
+            && *made == key
+            && let Ok(tensors) = Rc::clone(tensors).downcast::<Tensors<T>>()
+        {
+            return Ok(tensors);
+        }
+        (self.steps)("drawing Q, K and V, and the reference in f64".to_owned());
+        let host = problem.tensors::<T>();
+        let most = match self.rows {
+            RowChoice::All => usize::MAX,
+            RowChoice::Auto => ROWS,
+            RowChoice::Number(rows) => rows,
+        };
+        let expected = problem.expected(planned.spec(), &host, most);
+        let [q, k, v] = host.each_ref().map(|tensor| DeviceTensor::upload(&self.device, tensor));
+        let tensors = Rc::new(Tensors { tensors: [q?, k?, v?], expected });
+        self.tensors = Some((key, Rc::<Tensors<T>>::clone(&tensors)));
+        Ok(tensors)
+    }
+
+    fn case_in<T: Number>(&mut self, planned: Planned) -> Result<Case, Failure> {
+        let problem = (self.problem)(&planned)?;
+        let tensors = self.tensors::<T>(&planned, &problem)?;
+        (self.steps)(format!("compiling {}", planned.ptx.entry()));
+        let launcher = planned.attention(&self.device)?;
+        let pattern = launcher.pattern(&problem.mask, problem.shape)?;
+        let output = DeviceTensor::<T>::uninit(&self.device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
+        let lse = DeviceBuffer::<f32>::uninit(&self.device, problem.shape.rows())?;
+        let vectors = UploadedVectors::new(&self.device, &problem.vectors)?;
+        let (rows, tolerance) = (tensors.expected.rows.clone(), tensors.expected.want.tolerance);
+        let [queries, keys] = [problem.shape.queries, problem.shape.keys];
+        let KernelSpec { op, transpose, a, b, out, .. } = *planned.spec();
+        let (block, nnzb) = (planned.block(), problem.mask.stored());
+        let work = Work { op, transpose, m: queries, n: keys, k: problem.depth, block, nnzb, a, b, out };
+        let (flops, bytes, device) = (problem.flops(), problem.bytes(a), self.device.clone());
+        let (scale, scalars) = (problem.scale, problem.scalars);
+        let launch = Box::new(Attention { launcher, pattern, tensors, output, scale, scalars, vectors, lse });
+        Ok(Case { planned, rows, work, flops, bytes, tolerance, device, launch })
+    }
+}
+
+impl OnDevice for AttentionOperands {
+    fn case(&mut self, planned: Planned) -> Result<Case, Failure> {
+        match planned.spec().a {
+            Dtype::BF16 => self.case_in::<bf16>(planned),
+            _ => self.case_in::<f16>(planned),
+        }
+    }
+}
+
+struct Attention<T: Number> {
+    launcher: Launcher,
+    pattern: DevicePattern,
+    tensors: Rc<Tensors<T>>,
+    output: DeviceTensor<T>,
+    scale: f32,
+    scalars: Vec<f32>,
+    vectors: UploadedVectors,
+    lse: DeviceBuffer<f32>,
+}
+
+impl<T: Number> Attention<T> {
+    fn enqueue(&mut self, stream: StreamRef<'_>, with_lse: bool) -> Result<(), Failure> {
+        let Self { launcher, pattern, tensors, output, scale, scalars, vectors, lse } = self;
+        let (each, [q, k, v]) = (vectors.each(), &tensors.tensors);
+        let inputs = Inputs::from((q, k, v, *scale)).scalars(scalars).vectors(&each);
+        Ok(launcher.launch(stream, inputs, pattern, output, with_lse.then_some(lse))?)
+    }
+}
+
+impl<T: Number> Launch for Attention<T> {
+    fn poison(&mut self) -> Result<(), Failure> {
+        Ok(self.output.fill_bytes(T::POISON_BYTE)?)
+    }
+
+    /// Without LSE, which is that of the last launch of all results.
+    fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), Failure> {
+        self.enqueue(stream, false)
+    }
+
+    fn launch_all(&mut self, stream: StreamRef<'_>) -> Result<(), Failure> {
+        self.enqueue(stream, true)
+    }
+
+    fn verdict(&self) -> Result<Verdict, Failure> {
+        verdict(&self.output.download()?, Some(&self.lse.to_vec()?), &self.tensors.expected)
+    }
+
+    fn recorded(&self) -> Result<Option<(FunctionAttributes, Option<Vec<u32>>)>, Failure> {
+        Ok(Some((self.launcher.function().attributes()?, self.launcher.records()?)))
+    }
+}

@@ -1,0 +1,30 @@
+//! Problems on a GPU: operands, which kernels share, and kernels that are verified and timed on them.
+
+mod attention;
+mod case;
+mod operands;
+mod product;
+
+use std::rc::Rc;
+
+use crate::{Failure, Planned};
+pub(crate) use attention::AttentionOperands;
+pub use case::{Case, Launch};
+pub use operands::{Left, Operands};
+
+/// Takes the name of each step that begins, for a person who waits.
+pub type Steps = Rc<dyn Fn(String)>;
+
+/// A problem on a device, where kernels find its operands.
+pub trait OnDevice {
+    /// Loads a kernel, and makes the operands that are not there yet.
+    ///
+    /// # Errors
+    /// Those of the device, and of a problem that does not exist in the kernel's blocks.
+    fn case(&mut self, planned: Planned) -> Result<Case, Failure>;
+
+    /// The operands of a product, which other libraries read, too; none of an attention.
+    fn product(&mut self) -> Option<&mut Operands> {
+        None
+    }
+}

@@ -1,0 +1,185 @@
+//! The problems that kernels are checked on: small, each of a kind that kernels get wrong, sized by the kernel's plan.
+//!
+//! Every ring goes round three times, keys end at every place where a kernel asks for the last one, partial blocks begin a tile
+//! and end it, and vectors of a score differ in neighbouring elements, heads and problems.
+
+mod edges;
+mod kinds;
+
+use std::sync::Arc;
+
+use bsr_codegen::{Dtype, Plan, SplitK};
+use bsr_runtime::attention::{AttentionError, HostVector, fault_of_lists};
+use bsr_runtime::simulated::Options;
+use bsr_runtime::simulated::lists::ListKernels;
+use half::{bf16, f16};
+
+use super::{EFFORT, Trial};
+use crate::Failure;
+use crate::attention::Problem;
+use crate::simulate::{Drawn, SimulatedKernel, attention::Tensors};
+use crate::verify::RowChoice;
+use kinds::Sizes;
+
+/// CTAs that share the work, of one problem after the other.
+const CTAS: [u32; 3] = [3, 1, 7];
+/// CTAs for each tile where the host decides whether they share its keys.
+const SHARING: u32 = 3;
+/// Multiplications and additions that take as long as the exponential of one product.
+const EXPONENTIAL: u64 = 256;
+/// Multiplications and additions of a warp instruction, far fewer than there are.
+const INSTRUCTION: u64 = 100;
+
+/// A problem that a kernel is checked on.
+#[derive(Clone, Debug)]
+pub(crate) struct AttentionTrial {
+    plan: Plan,
+    /// Its kind.
+    name: &'static str,
+    /// What is attended to.
+    problem: Problem,
+    /// At most so many CTAs share the work.
+    ctas: u32,
+    /// Whether LSE, the logarithm of each row's sum of exponentials, is computed.
+    lse: bool,
+    /// Whether kernels list the work, as of a mask on a GPU.
+    listed: bool,
+    /// Most schedules that it is worth, and the first of them.
+    schedules: (usize, usize),
+}
+
+/// Problems of every kind. Those of another `round` have other sizes and values.
+///
+/// # Errors
+/// [`AttentionError::Operation`] for a plan of another operation.
+pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<AttentionTrial>, AttentionError> {
+    let spec = plan.spec();
+    let tiles = plan.attention_tiles().ok_or(AttentionError::Operation(spec.op))?;
+    let sizes = Sizes::new(plan, &tiles, seed, round);
+    // Parts that a tile's keys are divided into, which have as many steps as a tile of another kernel.
+    let parts = if let SplitK::Parts(parts) = spec.split { parts as usize } else { 1 };
+    let mut kinds = sizes.of_blocks(parts)?;
+    kinds.extend([
+        ("apart", sizes.apart(parts)?),
+        ("long", sizes.long(parts, false)?),
+        ("short", sizes.short(parts)?),
+        ("begins", sizes.begins(parts)?),
+        // So short that a producer is two tiles ahead.
+        ("single", sizes.of((1, 1), [kinds::TILES, 1, 1], "one query, one key", &|_, _| true)?),
+    ]);
+    let in_turn = CTAS.into_iter().cycle();
+    let mut all: Vec<AttentionTrial> = kinds
+        .into_iter()
+        .zip(in_turn)
+        .map(|((name, problem), ctas)| {
+            let alone = ["short", "begins", "single"].contains(&name);
+            AttentionTrial { name, ctas: if alone { 1 } else { ctas }, ..AttentionTrial::new(plan, problem) }
+        })
+        .collect();
+    if matches!(spec.split, SplitK::Auto | SplitK::Long) {
+        let of = |name, problem: Problem| {
+            let ctas = SHARING * problem.shape.queries.div_ceil(tiles.rows as usize) as u32;
+            AttentionTrial { name, ctas, ..AttentionTrial::new(plan, problem) }
+        };
+        let wide = sizes.worth_sharing(SHARING as usize);
+        all.extend([of("passed on", sizes.apart(wide)?), of("divided", sizes.long(SHARING as usize, true)?)]);
+    }
+    let problem = sizes.of(sizes.ragged(), [1, 1, 1], "all", &|_, _| true)?;
+    all.push(AttentionTrial { name: "no LSE", lse: false, ..AttentionTrial::new(plan, problem) });
+    if spec.score.is_some() {
+        all.push(AttentionTrial {
+            name: "diagonal",
+            schedules: (2, 0),
+            ..AttentionTrial::new(plan, sizes.diagonal(parts)?)
+        });
+    }
+    let ends = sizes.remainders(parts)?.into_iter().enumerate();
+    all.extend(ends.map(|(at, problem)| AttentionTrial {
+        name: "remainders",
+        ctas: 2,
+        schedules: (1, at),
+        ..AttentionTrial::new(plan, problem)
+    }));
+    all.push(AttentionTrial {
+        name: "GPU lists",
+        listed: true,
+        schedules: (1, 0),
+        ..AttentionTrial::new(plan, sizes.listed()?)
+    });
+    for (number, AttentionTrial { problem, .. }) in all.iter_mut().enumerate() {
+        problem.vectors = HostVector::varied(spec, &problem.shape, number + round);
+    }
+    Ok(all)
+}
+
+impl AttentionTrial {
+    /// The name of a problem that was requested.
+    const REQUESTED: &'static str = "problem";
+
+    /// A problem that was requested.
+    pub(crate) fn new(plan: &Plan, problem: Problem) -> Self {
+        let (plan, name) = (plan.clone(), Self::REQUESTED);
+        Self { plan, name, problem, ctas: CTAS[0], lse: true, listed: false, schedules: (usize::MAX, 0) }
+    }
+}
+
+impl Trial for AttentionTrial {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn words(&self) -> String {
+        format!("{}; {}", self.problem.words(), self.problem.mask_words())
+    }
+
+    fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    fn has_several_blocks(&self) -> bool {
+        self.problem.mask.stored() > 1
+    }
+
+    /// Divided keys are computed twice.
+    fn effort(&self) -> u64 {
+        let Problem { shape, mask, depth, .. } = &self.problem;
+        let launches = if self.plan.spec().split.is_on() { 2 } else { 1 };
+        let products = 2 * (depth + shape.columns) as u64 + EXPONENTIAL;
+        (launches * products * mask.pairs(shape.batch, shape.heads)).max(1)
+    }
+
+    /// With room for a long problem's instructions.
+    fn schedules(&self, all: &[Options]) -> Vec<Options> {
+        let (effort, (most, first)) = (self.effort(), self.schedules);
+        let few = usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).clamp(1, most);
+        let of =
+            |options: &Options| Options { max_steps: options.max_steps.max(effort / INSTRUCTION), ..options.clone() };
+        let first = first % all.len().max(1);
+        all.iter().cycle().skip(first).take(few.min(all.len())).map(of).collect()
+    }
+
+    /// Of a problem that was made for the check, work that kernels list must be the host's.
+    fn fault_of_lists(&self, lists: &ListKernels) -> Result<Option<String>, Failure> {
+        let tiles = self.plan.attention_tiles().filter(|_| self.name != Self::REQUESTED);
+        let Some(tiles) = tiles else { return Ok(None) };
+        Ok(fault_of_lists(lists, &tiles, &self.problem.shape, &self.problem.mask, self.ctas)?)
+    }
+
+    fn prepare(&self, kernel: &SimulatedKernel, lists: &Arc<ListKernels>) -> Result<SimulatedKernel, Failure> {
+        let kernel = kernel.attention()?.clone().with_ctas(self.ctas);
+        let kernel = if self.lse { kernel } else { kernel.without_lse() };
+        Ok(if self.listed { kernel.with_device_mask(Arc::clone(lists)) } else { kernel }.into())
+    }
+
+    fn draw(&self, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure> {
+        let most = if let RowChoice::Number(rows) = rows { rows } else { usize::MAX };
+        let (spec, problem) = (self.plan.spec(), &self.problem);
+        Ok(match spec.a {
+            Dtype::BF16 => Box::new(Tensors::<bf16>::new(spec, problem, most)),
+            _ => Box::new(Tensors::<f16>::new(spec, problem, most)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

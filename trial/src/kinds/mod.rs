@@ -1,0 +1,86 @@
+//! The problems of a check: small, each of a kind that kernels get wrong, and sized by the kernel's plan.
+
+mod attention;
+mod product;
+
+use std::sync::Arc;
+
+use bsr_codegen::Plan;
+use bsr_runtime::simulated::Options;
+use bsr_runtime::simulated::lists::ListKernels;
+
+use crate::Failure;
+use crate::simulate::{Drawn, SimulatedKernel};
+use crate::verify::RowChoice;
+pub(crate) use attention::AttentionTrial;
+pub(crate) use product::ProductTrial;
+
+/// Multiplications and additions of one problem that may be done in all of its schedules together.
+const EFFORT: u64 = 2 << 30;
+
+/// A problem that a kernel is checked on.
+pub trait Trial: Send + Sync {
+    /// Its kind: the label of a line.
+    fn name(&self) -> &'static str;
+
+    /// The problem in words.
+    fn words(&self) -> String;
+
+    /// Whether kernels list the work, as of a pattern or a mask on a GPU.
+    fn is_listed(&self) -> bool;
+
+    /// Whether it is an ordinary problem of several blocks: not of one column, or of lines that are far apart.
+    fn has_several_blocks(&self) -> bool;
+
+    /// Roughly how long a run takes, in multiplications and additions.
+    fn effort(&self) -> u64;
+
+    /// Those of the schedules that the effort allows, one at least.
+    fn schedules(&self, all: &[Options]) -> Vec<Options>;
+
+    /// What the kernels that list the work of this problem list wrongly, in words.
+    ///
+    /// # Errors
+    /// Those of the simulator.
+    fn fault_of_lists(&self, _lists: &ListKernels) -> Result<Option<String>, Failure> {
+        Ok(None)
+    }
+
+    /// The kernel with the clusters, lines and lists of this problem.
+    ///
+    /// # Errors
+    /// Bad input: a kernel of another operation.
+    fn prepare(&self, kernel: &SimulatedKernel, lists: &Arc<ListKernels>) -> Result<SimulatedKernel, Failure>;
+
+    /// Draws the values, and computes what the results must be.
+    ///
+    /// # Errors
+    /// Bad input: a problem that does not exist.
+    fn draw(&self, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure>;
+
+    /// Roughly how long its schedules take.
+    fn all_effort(&self, all: &[Options]) -> u64 {
+        self.effort().saturating_mul(self.schedules(all).len() as u64)
+    }
+}
+
+/// One problem of each kind that a kernel has, or `count` problems: beyond one of each kind the kinds come again in other sizes.
+///
+/// # Errors
+/// Sizes beyond 32 bits, which no kernel's blocks lead to.
+pub fn trials(plan: &Plan, seed: u64, count: Option<usize>) -> Result<Vec<Box<dyn Trial>>, Failure> {
+    if plan.attention_tiles().is_some() {
+        let mut all = attention::trials(plan, seed, 0)?;
+        let count = count.unwrap_or(all.len());
+        for round in 1.. {
+            if all.len() >= count {
+                break;
+            }
+            all.extend(attention::trials(plan, seed, round)?);
+        }
+        return Ok(all.into_iter().take(count).map(|trial| Box::new(trial) as Box<dyn Trial>).collect());
+    }
+    let count = count.unwrap_or_else(|| product::Kind::all(plan).len());
+    let trial = |index| Ok(Box::new(ProductTrial::new(plan, index)?) as Box<dyn Trial>);
+    (0..count).map(trial).collect()
+}

@@ -1,0 +1,114 @@
+//! Attentions.
+
+use std::rc::Rc;
+
+use bsr_codegen::{KernelSpec, Plan};
+use bsr_runtime::Pattern;
+use bsr_runtime::attention::Shape;
+use bsr_runtime::gpu::Device;
+
+use super::{About, Subject};
+use crate::attention::Problem;
+use crate::gpu::{AttentionOperands, OnDevice, Steps};
+use crate::kinds::{AttentionTrial, Trial};
+use crate::request::{Defaults, Request};
+use crate::verify::RowChoice;
+use crate::workload::{Facts, Heads, Source, Workload};
+use crate::{Failure, Planned, memory};
+
+/// The attention of a workload; blocks and types are those of each kernel.
+#[derive(Clone, Debug)]
+pub struct AttentionSubject(Workload);
+
+impl AttentionSubject {
+    /// The attention that is requested of a kernel.
+    ///
+    /// # Errors
+    /// Bad input: flags of a product.
+    pub fn new(request: &Request, defaults: Defaults, spec: &KernelSpec) -> Result<Self, Failure> {
+        if let Some((flag, why)) = request.flag_of_products() {
+            let message = format!("{flag} beside op = attention: {why}\n  help: --m queries, --n keys, --pattern");
+            return Err(Failure::bad_input(message));
+        }
+        let (queries, heads) = match defaults {
+            Defaults::Gpu => (8192, 16),
+            Defaults::Simulator => (500, 2),
+        };
+        let (queries, heads) = (request.m.unwrap_or(queries), request.heads.unwrap_or(heads));
+        let (batch, key_heads) = (request.batch.unwrap_or(1), request.key_heads.unwrap_or(heads));
+        let pattern = request.pattern.unwrap_or(Pattern::Random(0.25)).to_string();
+        Ok(Self(Workload {
+            facts: Facts::of(spec),
+            m: queries,
+            n: request.n.unwrap_or(queries),
+            k: spec.score_depth() as usize,
+            source: Source::Mask { pattern, heads: Heads { batch, heads, key_heads } },
+            seed: request.seed,
+        }))
+    }
+
+    /// The attention of a workload.
+    pub fn of(workload: Workload) -> Self {
+        Self(workload)
+    }
+
+    /// The attention of a kernel.
+    ///
+    /// # Errors
+    /// Bad input: an attention that does not exist, or does not fit this machine's memory.
+    pub fn problem(&self, spec: &KernelSpec) -> Result<Problem, Failure> {
+        let workload = self.workload(spec);
+        possible(&workload)?.check(spec.pack)?;
+        let (shape, mask) = (workload.shape()?, workload.mask()?);
+        let pattern = match &workload.source {
+            Source::Mask { pattern, .. } => pattern.clone(),
+            source => source.to_string(),
+        };
+        Ok(Problem { seed: workload.seed, ..Problem::new(spec, shape, mask, pattern) })
+    }
+}
+
+impl Subject for AttentionSubject {
+    fn about(&self, spec: &KernelSpec) -> Result<About, Failure> {
+        let problem = self.problem(spec)?;
+        Ok(About {
+            problem: problem.words(),
+            name: "mask",
+            sparse: problem.mask_words(),
+            structure: self.workload(spec).structure()?,
+            fill_in: None,
+            products: 1,
+            flops: problem.flops(),
+        })
+    }
+
+    fn workload(&self, spec: &KernelSpec) -> Workload {
+        Workload { facts: Facts::of(spec), k: spec.score_depth() as usize, ..self.0.clone() }
+    }
+
+    fn trial(&self, plan: &Plan, _shrinks: bool) -> Result<Box<dyn Trial>, Failure> {
+        Ok(Box::new(AttentionTrial::new(plan, self.problem(plan.spec())?)))
+    }
+
+    fn on(self: Rc<Self>, device: &Device, rows: RowChoice, steps: &Steps) -> Box<dyn OnDevice> {
+        let problem = move |planned: &Planned| self.problem(planned.spec());
+        Box::new(AttentionOperands::new(Box::new(problem), device, rows, steps))
+    }
+}
+
+/// Makes sure that there is such an attention, and that it fits this machine's memory, before anything is drawn.
+fn possible(workload: &Workload) -> Result<Shape, Failure> {
+    let shape = workload.shape()?;
+    let Shape { batch, heads, key_heads, queries, keys, columns } = shape;
+    let dtype = workload.spec().a;
+    let elements = |[heads, rows, columns]: [usize; 3]| [batch, heads, rows, columns].map(|size| size as f64);
+    let operands = [
+        ("Q", [heads, queries, workload.k]),
+        ("K", [key_heads, keys, workload.k]),
+        ("V", [key_heads, keys, columns]),
+        ("O", [heads, queries, columns]),
+    ];
+    let operands = operands.map(|(name, sizes)| (name, elements(sizes).into_iter().product(), dtype));
+    memory::check(&operands, "smaller --m, --n, --heads, --key-heads or --batch")?;
+    Ok(shape)
+}

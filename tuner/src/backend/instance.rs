@@ -1,0 +1,95 @@
+//! What is simulated in place of a workload: one with the same facts and pattern, as much smaller as it takes.
+
+use bsr_codegen::Op;
+use bsr_runtime::Pattern;
+use bsr_trial::Failure;
+
+use crate::{Heads, Source, TuningProblem, Workload};
+
+/// Operations on stored blocks in an instance of a problem: about a second of simulation.
+pub(super) const MOST_FLOPS: u64 = 1 << 29;
+/// Columns of the dense factor that an instance keeps.
+const LEAST_ALONG: usize = 256;
+/// Blocks along a side that an instance keeps.
+const LEAST_BLOCKS: usize = 4;
+/// Queries and keys of an instance, at least.
+const LEAST_ROWS: usize = 384;
+/// Problems and heads of an instance.
+const LEAST_HEADS: usize = 2;
+
+/// A file's matrix is cut along the dense factor alone.
+pub(super) fn of(workload: &Workload) -> Result<Workload, Failure> {
+    if workload.facts.is_attention() {
+        return Ok(of_attention(workload));
+    }
+    let mut small = workload.clone();
+    let block = workload.facts.block();
+    let (spec, mut stored) = (workload.spec(), workload.stored_shape());
+    loop {
+        let problem = TuningProblem::new(small.clone(), &small.structure()?);
+        if problem.executed_flops() <= MOST_FLOPS {
+            return Ok(small);
+        }
+        let along = problem.along();
+        let units = [stored.0.div_ceil(block.0), stored.1.div_ceil(block.1)];
+        let whole = matches!(small.source, Source::Pattern(_));
+        let longer = usize::from(units[1] > units[0]);
+        if along > LEAST_ALONG && (!whole || along.div_ceil(LEAST_ALONG) >= units[longer] / LEAST_BLOCKS) {
+            let along = (along / 2).max(LEAST_ALONG);
+            match spec.op {
+                Op::Dsd => small.n = along,
+                Op::Dds => small.m = along,
+                Op::Sdd | Op::Attention => small.k = along,
+            }
+        } else if whole && units[longer] > LEAST_BLOCKS {
+            let blocks = (units[longer] / 2).max(LEAST_BLOCKS);
+            if longer == 0 {
+                stored.0 = blocks * block.0;
+            } else {
+                stored.1 = blocks * block.1;
+                small.source = fewer(&small.source, blocks, units[1])?;
+            }
+            let (rows, cols) = if spec.transpose.is_on() { (stored.1, stored.0) } else { stored };
+            match spec.op {
+                Op::Dsd => (small.m, small.k) = (rows, cols),
+                Op::Dds => (small.k, small.n) = (rows, cols),
+                Op::Sdd | Op::Attention => (small.m, small.n) = (rows, cols),
+            }
+        } else {
+            return Ok(small);
+        }
+    }
+}
+
+/// A pattern of so many of `of` block columns that is as dense.
+fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Failure> {
+    let Source::Pattern(words) = source else { return Ok(source.clone()) };
+    Ok(match words.parse().map_err(Failure::bad_input)? {
+        Pattern::TopK(count) => {
+            let count = (count * blocks).div_ceil(of).clamp(1, blocks);
+            Source::Pattern(Pattern::TopK(count).to_string())
+        }
+        _ => source.clone(),
+    })
+}
+
+/// What is simulated in place of a workload: fewer heads, and fewer queries and keys.
+fn of_attention(workload: &Workload) -> Workload {
+    let (bm, bk) = workload.facts.block();
+    let Heads { batch, heads, key_heads } = workload.source.heads();
+    let mut small = workload.clone();
+    let heads = Heads {
+        batch: batch.min(LEAST_HEADS),
+        heads: heads.min(LEAST_HEADS),
+        key_heads: if key_heads < heads { 1 } else { heads.min(LEAST_HEADS) },
+    };
+    (small.m, small.n) = (small.m.min(LEAST_ROWS.max(2 * bm)), small.n.min(LEAST_ROWS.max(2 * bk)));
+    if let Source::Mask { pattern: words, heads: of } = &mut small.source {
+        *of = heads;
+        if let Ok(Pattern::TopK(count)) = words.parse() {
+            let (blocks, all) = (small.n.div_ceil(bk), workload.n.div_ceil(bk).max(1));
+            *words = Pattern::TopK((count * blocks).div_ceil(all).clamp(1, blocks)).to_string();
+        }
+    }
+    small
+}
