@@ -1,5 +1,4 @@
 //! Order between the blocks of a cluster: what releases, acquires and fences of each scope order.
-#![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, Schedule, parse, simulate};
 

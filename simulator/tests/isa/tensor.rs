@@ -1,5 +1,4 @@
 //! Tensor copies against what an H200 does, and the copies of other ranks.
-#![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{
     FindingKind, GlobalMemory, Launch, LaunchError, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc,

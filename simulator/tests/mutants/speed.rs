@@ -1,39 +1,14 @@
 //! Warp instructions that the simulator executes in a second.
 //!
-//! `cargo test --release -p bsr-simulator --test speed -- --ignored --nocapture` prints the figures of every family on
+//! `cargo test --release -p bsr-simulator --test mutants -- --ignored --nocapture speed` prints the figures of every family on
 //! one core and on all; `BSR_KERNEL` takes the specs that contain its words.
-#![allow(clippy::unwrap_used)]
-
-#[path = "common/emitted.rs"]
-mod emitted;
-#[allow(dead_code)]
-#[path = "common/trial.rs"]
-mod trial;
 
 use std::time::Instant;
 
-use bsr_runtime::Pattern;
-use bsr_simulator::Options;
-use emitted::{Case, assert_right, plan, run_own};
 use rayon::prelude::*;
 
-/// Block 512 x 112, M 1024, N 256, 4 blocks a row: prints how long it takes.
-#[test]
-fn speed_of_the_flagship() {
-    let plan = plan("bm = 512, bn = 128, bk = 112");
-    let case = Case::new(1024, 256, 784, Pattern::TopK(4));
-    for races in [true, false] {
-        let start = Instant::now();
-        let done = run_own(&plan, &case, &Options { races, ..Options::default() });
-        let took = start.elapsed().as_secs_f64();
-        assert_right(&plan, &done, "flagship");
-        println!(
-            "races {races}: {took:.3} s for {} warp instructions and {} MFLOP",
-            done.report.cost.steps,
-            done.report.cost.flops / 1_000_000
-        );
-    }
-}
+use crate::families::planned;
+use crate::trial;
 
 /// A kernel of every family and operation.
 const KERNELS: &[&str] = &[
@@ -50,12 +25,12 @@ const KERNELS: &[&str] = &[
 
 /// Thousands of warp instructions a second, with races looked for, in the problems and schedules of `bsr check`.
 #[test]
-#[ignore = "a benchmark: cargo test --release -p bsr-simulator --test speed -- --ignored --nocapture"]
+#[ignore = "a benchmark: cargo test --release -p bsr-simulator --test mutants -- --ignored --nocapture speed"]
 fn instructions_per_second() {
     let only = std::env::var("BSR_KERNEL").unwrap_or_default();
     let (mut steps, mut alone, mut together) = (0, 0.0, 0.0);
     for spec in KERNELS.iter().filter(|spec| spec.contains(&only)) {
-        let plan = plan(spec);
+        let plan = planned(spec);
         let kernel = trial::own(&plan);
         let problems = trial::problems(&plan);
         let runs: Vec<_> = problems.iter().flat_map(trial::Problem::runs).collect();
@@ -87,10 +62,10 @@ fn instructions_per_second() {
 /// Seconds and warp instructions of each problem of one kernel, `BSR_KERNEL`, on one core; `BSR_KIND` takes those whose
 /// names contain its words.
 #[test]
-#[ignore = "a benchmark: BSR_KERNEL=.. cargo test --release -p bsr-simulator --test speed -- --ignored --nocapture"]
+#[ignore = "a benchmark: BSR_KERNEL=.. cargo test --release -p bsr-simulator --test mutants -- --ignored --nocapture speed"]
 fn seconds_of_each_problem() {
     let Ok(spec) = std::env::var("BSR_KERNEL") else { return };
-    let plan = plan(&spec);
+    let plan = planned(&spec);
     let kernel = trial::own(&plan);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let only = std::env::var("BSR_KIND").unwrap_or_default();

@@ -1,5 +1,4 @@
 //! Instruction families against the ISA, through small kernels of one warp or two.
-#![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, Schedule, parse, simulate};
 

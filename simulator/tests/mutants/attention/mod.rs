@@ -3,23 +3,14 @@
 //!
 //! The operators are those of the other families' mutants, some that are of a softmax, and classes of mistakes, each wherever
 //! it can be made. The problems are those of `bsr check`.
-#![allow(clippy::unwrap_used)]
 
-#[path = "attention_mutants/classes.rs"]
 mod classes;
-#[path = "common/heldout.rs"]
-mod heldout;
-#[path = "common/hunt.rs"]
-mod hunt;
-#[path = "common/operators.rs"]
-mod operators;
-#[allow(dead_code)]
-#[path = "common/trial.rs"]
-mod trial;
 
 use bsr_codegen::Plan;
-use hunt::{Hunt, Prey};
-use operators::{Change, parts};
+
+use crate::hunt::{self, Hunt, Prey};
+use crate::operators::{self, Change, parts};
+use crate::{heldout, trial};
 
 /// Consumers of one row of blocks and of several; two buffers of Q and one; scores without vectors and with them; keys divided
 /// into so few parts that one CTA collects them, and into more; heads that share a tile.

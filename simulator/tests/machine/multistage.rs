@@ -1,15 +1,12 @@
 //! A hand-written GEMM in the manner of Ampere: cp.async in three stages, ldmatrix, mma.sync; and mutants of it.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::time::Instant;
 
+use crate::common::half_values;
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, Schedule, parse, simulate};
-use common::half_values;
 use half::f16;
 
-const PTX: &str = include_str!("kernels/multistage.ptx");
+const PTX: &str = include_str!("../kernels/multistage.ptx");
 
 /// A GEMM after its run.
 struct Ran {

@@ -1,5 +1,4 @@
 //! Element formats and a launch of one block, for tests of matrix instructions.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use bsr_simulator::{GlobalMemory, Launch, Options, Param, Report, parse, simulate};
 use half::{bf16, f16};
@@ -15,10 +14,6 @@ impl Format {
             "f16" | "bf16" => 2,
             _ => 4,
         }
-    }
-
-    pub(crate) fn integer(self) -> bool {
-        matches!(self.0, "s8" | "u8")
     }
 
     /// The value of a bit pattern, by the formats' definitions.

@@ -1,5 +1,4 @@
 //! Buffers whose lines lie far apart: 32-bit arithmetic on addresses overflows.
-#![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, parse, simulate};
 

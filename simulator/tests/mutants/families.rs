@@ -6,26 +6,15 @@
 //!
 //! A second set of operators, on other kernels, is held out: the simulator's model and the problems were made before it, and
 //! not changed for one of its mutants alone.
-#![allow(clippy::unwrap_used)]
-
-#[path = "common/classes.rs"]
-mod classes;
-#[path = "common/heldout.rs"]
-mod heldout;
-#[path = "common/hunt.rs"]
-mod hunt;
-#[path = "common/operators.rs"]
-mod operators;
-#[allow(dead_code)]
-#[path = "common/trial.rs"]
-mod trial;
 
 use std::time::Instant;
 
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::simulated;
-use hunt::{Hunt, Prey};
 use rayon::prelude::*;
+
+use crate::hunt::{self, Hunt, Prey};
+use crate::{classes, heldout, operators, trial};
 
 /// Kernels of every family and operation.
 const KERNELS: &[&str] = &[
@@ -96,7 +85,7 @@ const MOST: usize = if cfg!(debug_assertions) { 1 } else { 4 };
 /// One mutant in so many is judged, unless `BSR_MUTANTS` asks for others.
 const ONE_IN: usize = if cfg!(debug_assertions) { 24 } else { 1 };
 
-fn planned(spec: &str) -> Plan {
+pub(crate) fn planned(spec: &str) -> Plan {
     let parsed: KernelSpec = spec.parse().unwrap_or_else(|error| panic!("{error}"));
     Plan::new(&parsed).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,5 +1,4 @@
 //! Which target and which PTX version has what: the simulator's table against a record of what ptxas takes.
-#![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -1,7 +1,4 @@
 //! What the parser refuses, and where it points.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use bsr_simulator::parse;
 use proptest::prelude::*;
@@ -86,7 +83,7 @@ proptest! {
 
     #[test]
     fn a_kernel_with_damage_never_panics(at in 0usize..20_000, cut in 0usize..40, insert in "[-.,:;%@!{}\\[\\]a-z0-9 ]{0,8}") {
-        let text = common::GEMM;
+        let text = include_str!("../kernels/gemm.ptx");
         let mut a = at % text.len();
         while !text.is_char_boundary(a) {
             a -= 1;

@@ -1,5 +1,4 @@
 //! Every operand layout of `wgmma`, on tiles that tensor copies have written.
-#![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, Options, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,

@@ -1,5 +1,4 @@
 //! The hand-written GEMM and its reference.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use bsr_simulator::{
     GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,

@@ -1,11 +1,7 @@
 //! `mma.sync` of every type and shape, with the fragments of the ISA's tables.
-#![allow(clippy::unwrap_used)]
 
-#[path = "common/formats.rs"]
-mod formats;
-
+use crate::formats::{Format, bytes, list, run, words};
 use bsr_simulator::{Options, parse};
-use formats::{Format, bytes, list, run, words};
 
 /// Row and column of element `i` of thread `lane`'s fragment of A, as the ISA's tables state them.
 fn a_at(element: usize, lane: usize, i: usize) -> (usize, usize) {

@@ -1,15 +1,11 @@
 //! Programmatic dependent launch: what an earlier kernel may still be writing is touched after `griddepcontrol.wait`.
-#![allow(clippy::unwrap_used)]
 
-#[path = "common/emitted.rs"]
-mod emitted;
-
+use crate::support::{Case, assert_right, plan, run as run_text};
 use bsr_runtime::Pattern;
 use bsr_simulator::{
     Finding, FindingKind, GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse,
     simulate,
 };
-use emitted::{Case, assert_right, plan, run as run_text};
 
 /// Runs `body` in 64 threads of a dependent launch: `%rd0` is the buffer, `%rd1` the thread's word of it, `%rd2` the
 /// address of a tensor map of it, `%r0` the thread, `%r1` shared memory.

@@ -1,5 +1,4 @@
 //! Clusters that communicate through global memory: flags, scopes, and what they order.
-#![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, Schedule, parse, simulate};
 

@@ -1,11 +1,7 @@
 //! `wmma` in all shapes, types, layouts and spaces.
-#![allow(clippy::unwrap_used)]
 
-#[path = "common/formats.rs"]
-mod formats;
-
+use crate::formats::{Format, list, run};
 use bsr_simulator::{FindingKind, Options, Report, parse};
-use formats::{Format, list, run};
 
 const K: usize = 16;
 

@@ -1,5 +1,4 @@
 //! The project's own kernels on the simulator, against the f64 reference.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use bsr_codegen::{Dtype, KernelSpec, Plan, Ptx};
 use bsr_runtime::reference::{Comparison, multiply};

@@ -1,12 +1,8 @@
 //! What kernels without a tensor core use: grids of two dimensions, vector accesses, packed arithmetic, conversions,
 //! atomic additions, and `cp.async` that reads less than it writes.
-#![allow(clippy::unwrap_used)]
 
-#[path = "common/formats.rs"]
-mod formats;
-
+use crate::formats::{Format, run, words};
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Schedule, parse, simulate};
-use formats::{Format, run, words};
 use half::{bf16, f16};
 
 const SM_70: &str = ".version 6.3\n.target sm_70";

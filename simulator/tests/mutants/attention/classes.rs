@@ -2,7 +2,7 @@
 
 use bsr_codegen::KernelSpec;
 
-use super::operators::{self, Change, join, parts};
+use crate::operators::{self, Change, join, parts};
 
 /// Vectors of a score: an element or a head too far, and the last key's element not read.
 const VECTORS: &[(&str, Change)] = &[

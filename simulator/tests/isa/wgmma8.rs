@@ -1,11 +1,7 @@
 //! `wgmma` of 8-bit types: integers exactly, FP8 in all four mixes; A by descriptor and from registers.
-#![allow(clippy::unwrap_used)]
 
-#[path = "common/formats.rs"]
-mod formats;
-
+use crate::formats::{Format, bytes, list, run, words};
 use bsr_simulator::{Options, parse};
-use formats::{Format, bytes, list, run, words};
 
 const K: usize = 32;
 /// Where B lies in shared memory, after the 64 rows of A.

@@ -1,13 +1,11 @@
 //! Every kind of kernel the project emits is right and clean on the simulator.
-#![allow(clippy::unwrap_used)]
 
-#[path = "common/emitted.rs"]
-mod emitted;
+use std::time::Instant;
 
+use crate::support::{Blocks, Case, assert_right, plan, run_own};
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::Pattern;
 use bsr_simulator::{Options, Schedule};
-use emitted::{Blocks, Case, assert_right, plan, run_own};
 use proptest::prelude::*;
 
 fn check(spec: &str, case: &Case) {
@@ -146,5 +144,23 @@ proptest! {
         let case = Case::new(m, n, k, Pattern::Random(density));
         let done = run_own(&plan, &case, &Options { seed, ..Options::default() });
         assert_right(&plan, &done, &format!("{text}, {case:?}, seed {seed}"));
+    }
+}
+
+/// Block 512 x 112, M 1024, N 256, 4 blocks a row: prints how long it takes.
+#[test]
+fn speed_of_the_flagship() {
+    let plan = plan("bm = 512, bn = 128, bk = 112");
+    let case = Case::new(1024, 256, 784, Pattern::TopK(4));
+    for races in [true, false] {
+        let start = Instant::now();
+        let done = run_own(&plan, &case, &Options { races, ..Options::default() });
+        let took = start.elapsed().as_secs_f64();
+        assert_right(&plan, &done, "flagship");
+        println!(
+            "races {races}: {took:.3} s for {} warp instructions and {} MFLOP",
+            done.report.cost.steps,
+            done.report.cost.flops / 1_000_000
+        );
     }
 }

@@ -1,5 +1,4 @@
 //! FP8 `wgmma`, and its two ways to sum.
-#![allow(clippy::unwrap_used)]
 
 use bsr_simulator::{Fp8Accumulate, GlobalMemory, Launch, Options, Param, parse, simulate};
 

@@ -1,11 +1,8 @@
 //! A hand-written kernel with everything the project's kernels use: clusters, multicast, an mbarrier ring, wgmma,
 //! stmatrix and a tensor store.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common::{Gemm, half_values};
 use bsr_simulator::{FindingKind, Options, Schedule};
-use common::{Gemm, half_values};
 
 #[test]
 fn the_product_is_right_and_nothing_is_found_in_every_schedule() {

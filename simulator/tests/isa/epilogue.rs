@@ -1,7 +1,6 @@
 //! The functions of epilogues as instructions, against the same expressions in f64, over all of f32.
 //!
 //! Approximate instructions are computed here to better than the ISA's bounds: what shows is the error of the formulas.
-#![allow(clippy::unwrap_used)]
 
 use bsr_codegen::Epilogue;
 use bsr_codegen::epilogue::Element;

@@ -1,0 +1,15 @@
+//! What the parser takes and what each instruction does, against the ISA's tables and references in Rust.
+#![allow(clippy::unwrap_used)]
+
+mod epilogue;
+mod formats;
+mod fp8;
+mod instructions;
+mod mma;
+mod parse;
+mod scalar;
+mod targets;
+mod tensor;
+mod wgmma;
+mod wgmma8;
+mod wmma;
