@@ -6,10 +6,11 @@ use std::rc::Rc;
 use bsr_codegen::{Dtype, KernelSpec};
 use bsr_runtime::attention::{DevicePattern, DeviceTensor, HeadOrder, Inputs, Launcher, UploadedVectors};
 use bsr_runtime::bench::Work;
-use bsr_runtime::gpu::{Device, DeviceBuffer, FunctionAttributes, StreamRef};
+use bsr_runtime::gpu::{Device, DeviceBuffer, StreamRef};
 use bsr_runtime::typed::Number;
 use half::{bf16, f16};
 
+use super::case::Recorded;
 use super::{Case, Launch, OnDevice, Steps};
 use crate::attention::{Problem, verdict};
 use crate::verify::{Expected, RowChoice, Verdict};
@@ -134,7 +135,7 @@ impl<T: Number> Launch for Attention<T> {
         verdict(&self.output.download()?, Some(&self.lse.to_vec()?), &self.tensors.expected)
     }
 
-    fn recorded(&self) -> Result<Option<(FunctionAttributes, Option<Vec<u32>>)>, Failure> {
+    fn recorded(&self) -> Result<Option<Recorded>, Failure> {
         Ok(Some((self.launcher.function().attributes()?, self.launcher.records()?)))
     }
 }

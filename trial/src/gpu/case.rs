@@ -6,6 +6,9 @@ use bsr_runtime::gpu::{Device, FunctionAttributes, Stream, StreamRef};
 use crate::verify::{Rows, Tolerance, Verdict};
 use crate::{Failure, Planned};
 
+/// What the driver says of a kernel, and what its last launch recorded if it has probes.
+pub type Recorded = (FunctionAttributes, Option<Vec<u32>>);
+
 /// One kernel with its operands.
 pub struct Case {
     /// The kernel.
@@ -55,7 +58,7 @@ pub trait Launch {
     ///
     /// # Errors
     /// Those of the device.
-    fn recorded(&self) -> Result<Option<(FunctionAttributes, Option<Vec<u32>>)>, Failure> {
+    fn recorded(&self) -> Result<Option<Recorded>, Failure> {
         Ok(None)
     }
 }
@@ -103,7 +106,7 @@ impl Case {
     ///
     /// # Errors
     /// Those of the device.
-    pub fn recorded(&self) -> Result<Option<(FunctionAttributes, Option<Vec<u32>>)>, Failure> {
+    pub fn recorded(&self) -> Result<Option<Recorded>, Failure> {
         self.launch.recorded()
     }
 

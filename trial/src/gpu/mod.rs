@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::{Failure, Planned};
 pub(crate) use attention::AttentionOperands;
-pub use case::{Case, Launch};
+pub use case::{Case, Launch, Recorded};
 pub use operands::{Left, Operands};
 
 /// Takes the name of each step that begins, for a person who waits.

@@ -5,10 +5,11 @@ use std::rc::Rc;
 use bsr_codegen::{KernelSpec, Op};
 use bsr_runtime::Launcher;
 use bsr_runtime::bench::Work;
-use bsr_runtime::gpu::{DeviceBsr, DeviceDense, DeviceVector, FunctionAttributes, StreamRef};
+use bsr_runtime::gpu::{DeviceBsr, DeviceDense, DeviceVector, StreamRef};
 use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::typed::{Number, Typed, with_types};
 
+use super::case::Recorded;
 use super::operands::{Left, Mask, Operands};
 use super::{Case, Launch, OnDevice};
 use crate::problem::Sizes;
@@ -101,7 +102,7 @@ impl<A: Number, B: Number, C: Number> Launch for Product<A, B, C> {
         Verdict::new(&self.c.download()?, &self.left.expected)?.with_second(second.as_deref(), &self.left.expected)
     }
 
-    fn recorded(&self) -> Result<Option<(FunctionAttributes, Option<Vec<u32>>)>, Failure> {
+    fn recorded(&self) -> Result<Option<Recorded>, Failure> {
         Ok(Some((self.launcher.function().attributes()?, self.launcher.records()?)))
     }
 }
@@ -135,7 +136,7 @@ impl<A: Number, B: Number, C: Number> Launch for Sddmm<A, B, C> {
         }
     }
 
-    fn recorded(&self) -> Result<Option<(FunctionAttributes, Option<Vec<u32>>)>, Failure> {
+    fn recorded(&self) -> Result<Option<Recorded>, Failure> {
         Ok(Some((self.launcher.function().attributes()?, self.launcher.records()?)))
     }
 }
