@@ -82,8 +82,7 @@ pub(crate) use pattern::{CheckedIndex, Made};
 pub use pattern::{DevicePattern, IndexWidth, PatternError, PatternShape};
 pub use scales::DeviceScales;
 #[cfg(feature = "simulator")]
-pub(crate) use scales::Range;
-pub(crate) use scales::UntypedScales;
+pub(crate) use scales::{Range, UntypedScales};
 pub use stream::{Stream, StreamRef};
 pub use tensor_map::{TensorMapCache, TensorMapError, TensorMapFault};
 pub use vector::DeviceVector;
