@@ -113,7 +113,7 @@ impl Simulated {
     }
 
     /// Multiplies as [`Launcher::launch`](crate::Launcher::launch) does on a GPU: `(&a, &b)` of a [`Bsr`](crate::Bsr) and a
-    /// [`Dense`], or the other way round for `op = dds`; `(&a, &b, further)` where the kernel reads
+    /// [`Dense`](crate::Dense), or the other way round for `op = dds`; `(&a, &b, further)` where the kernel reads
     /// [more](crate::kernel::arguments); `(&a, &b, &pattern)` and `(&a, &b, &pattern, further)` for `op = sdd`, whose result is
     /// the values of the pattern's blocks. The element type of C is the parameter. The second result is that of an
     /// epilogue which has one.
