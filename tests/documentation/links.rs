@@ -69,7 +69,7 @@ fn every_link_leads_somewhere() {
 fn no_link_leads_to_a_page_of_a_registry_that_does_not_exist() {
     let mut pages = all();
     pages.extend(
-        ["bsr-macros", "codegen", "runtime", "simulator", "tuner"]
+        ["bsr-macros", "codegen", "runtime", "simulator", "trial", "tuner"]
             .map(|of| Page::read(root().join(of).join("README.md"))),
     );
     for page in &pages {

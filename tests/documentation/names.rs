@@ -12,7 +12,7 @@ use pulldown_cmark::Event;
 
 use crate::pages::{Page, all, root};
 
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 15] = [
     ".ci",
     "benches",
     "bsr-macros",
@@ -26,6 +26,7 @@ const FOLDERS: [&str; 14] = [
     "src",
     "templates",
     "tests",
+    "trial",
     "tuner",
 ];
 
