@@ -110,7 +110,7 @@ impl BatchLists {
             });
             let (problem, whole_blocks) = (number as u32, (index.cols / index.block.1) as u32);
             let of = |(within, cost)| (BatchTile { within, problem, first: 0, whole_blocks }, cost);
-            tiles.extend(Tiles::new(plan, structure, rows.clone(), *along).in_order().map(of));
+            tiles.extend(Tiles::new(plan, structure, rows.clone(), (*along, clusters)).in_order().map(of));
         }
         let metadata = StageMetadata { words, groups: vec![] };
         let divisible = |form: &SplitForm, tile| RowTile::of_records(packing, form, &metadata, tile);
@@ -143,7 +143,7 @@ impl BatchLists {
             });
             let rows = tile_rows(&cluster_tile, index.row_ptr, index.rows);
             let whole_blocks = (index.cols / index.block.1) as u32;
-            for (tile, cost) in Tiles::new(plan, structure, rows, *along).in_order() {
+            for (tile, cost) in Tiles::new(plan, structure, rows, (*along, clusters)).in_order() {
                 let first = tile.a_row / cluster_tile.block_rows;
                 let a_row = if plan.reads_block_columns() { tile.a_row % cluster_tile.block_rows } else { tile.a_row };
                 let (within, problem, first) = (WorkTile { a_row, ..tile }, number as u32, place as u32 + first);

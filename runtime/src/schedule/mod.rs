@@ -9,6 +9,7 @@ mod assign;
 mod batch;
 mod block_index;
 mod blocks;
+mod columns;
 mod costs;
 mod long_rows;
 mod sddmm;
@@ -28,6 +29,9 @@ pub use batch::{BatchLists, BatchTile};
 pub use block_index::BlockIndex;
 pub use blocks::BlockWork;
 pub(crate) use blocks::slices;
+// The cost model orders tiles as the lists do.
+#[doc(hidden)]
+pub use columns::{columns_held, columns_together, group_of_columns};
 #[doc(hidden)]
 pub use costs::{Costs, record_tile, union_tile};
 #[doc(hidden)]
@@ -168,9 +172,9 @@ struct Tiles {
 impl Tiles {
     /// Those of a product: `rows` are the tiles of the first column with their costs, `n` is the extent of C along the columns of
     /// tiles.
-    fn new(plan: &Plan, structure: &Structure, rows: Vec<(WorkTile, u64)>, n: usize) -> Self {
+    fn new(plan: &Plan, structure: &Structure, rows: Vec<(WorkTile, u64)>, (n, clusters): (usize, u32)) -> Self {
         let (rows, costs) = rows.into_iter().unzip();
-        let group = columns_together(plan, structure.stored(), BlockIndex::new(plan, structure).cols);
+        let group = columns_together(plan, &BlockIndex::new(plan, structure), n, clusters as usize);
         Self { rows, costs, columns: tile_columns(&plan.cluster_tile(), n), group }
     }
 
@@ -241,7 +245,7 @@ impl WorkPlan {
         (n, clusters): (usize, u32),
         divisible: impl Fn(&SplitForm, BatchTile) -> RowTile,
     ) -> Self {
-        let tiles = Tiles::new(plan, structure, rows, n);
+        let tiles = Tiles::new(plan, structure, rows, (n, clusters));
         match plan.split_form() {
             Some(form) => split_rows::assign(plan, structure, &tiles, clusters, |tile| divisible(&form, tile)),
             None => Self::from_lists(tiles.lists(plan, clusters), None),
@@ -329,23 +333,6 @@ fn in_rows<'t, T: 't, W: AsRef<[u32]>>(
         }
     }
     words
-}
-
-/// Bytes of B that concurrent tiles may share in L2, and of A beyond which A does not stay there from one column
-/// of tiles to the next. An H200 has 60 MB of L2 in two halves, each with its own copy of what both read.
-const PANEL_BYTES: usize = 17 << 20;
-
-/// Columns of tiles that are computed together along one block row, of a sparse operand with so many stored elements and
-/// columns. A is read once for every group: wider groups read it less often, as long as their columns of B stay in L2.
-pub fn columns_together(plan: &Plan, stored: usize, cols: usize) -> usize {
-    let a_bytes = stored * plan.spec().a.bytes() as usize;
-    if a_bytes > PANEL_BYTES { (columns_held(plan, cols) as usize).max(1) } else { 1 }
-}
-
-/// Columns of tiles of which L2 holds what concurrent tiles read of B, where a sparse operand has so many columns.
-pub fn columns_held(plan: &Plan, cols: usize) -> f64 {
-    let column_bytes = cols * (plan.cluster_tile().columns * plan.spec().b.bytes()) as usize;
-    PANEL_BYTES as f64 / column_bytes.max(1) as f64
 }
 
 /// First columns of the tiles along N.

@@ -49,7 +49,7 @@ impl SharedWork {
         let mut columns = vec![];
         let (groups, costs): (Vec<SharedTile>, Vec<u64>) = groups(form, &index, &mut columns).into_iter().unzip();
         let tile_columns = tile_columns(&plan.cluster_tile(), n);
-        let group = columns_together(plan, structure.stored(), index.cols);
+        let group = columns_together(plan, &index, n, clusters as usize);
         let grid = TileGrid { costs: &costs, columns: tile_columns.len(), group };
         let at = |place: Place| {
             let c_col = tile_columns[place.column as usize];

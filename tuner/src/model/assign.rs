@@ -206,7 +206,7 @@ mod tests {
         let of = |list: &[WorkTile]| list.iter().map(|tile| cost(tile.blocks)).sum::<u64>();
         let profile = plan.profile();
         let known = Shape::of(&problem);
-        let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &known);
+        let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &known, CLUSTERS);
         let lists = assign(&plan, &profile, &tiles, CLUSTERS);
         let whole = |list: &Vec<Place>| list.iter().map(|at| tiles.at(*at).cost).sum::<u64>();
         let part = |part: &Part| u64::from(part.units.max(1) * steps + 1);
@@ -254,7 +254,7 @@ mod tests {
             let (problem, structure) = problem(&spec, shape, words);
             let real = WorkLists::new(&plan, &structure, shape.1, CLUSTERS as u32);
             let profile = plan.profile();
-            let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &Shape::of(&problem));
+            let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &Shape::of(&problem), CLUSTERS);
             let of_list: Vec<u32> = match assign(&plan, &profile, &tiles, CLUSTERS) {
                 Lists::Whole(lists) => {
                     let units = |list: &Vec<Place>| list.iter().map(|at| tiles.at(*at).units).sum();

@@ -231,7 +231,7 @@ mod tests {
             row.card == Card::h200() && matches!(row.spec().mma, bsr_codegen::Mma::Wgmma | bsr_codegen::Mma::MmaSync)
         };
         let judged = judged::measured("h200").into_iter().filter(|row| row.problem.workload.seed < judged::HELD_OUT);
-        let tuned = judged::rows_of(crate::pick::Table::shipped()).into_iter().chain(judged);
+        let tuned = judged::shipped_of_h200().into_iter().chain(judged);
         let tuned: Vec<Row> = tuned.filter(is_fitted).collect();
         // What the tables have is of a later run.
         let id = |row: &Row| (row.digest(), row.problem.key());
@@ -246,7 +246,7 @@ mod tests {
             rows.len()
         );
         judged::told(&judged::measured("h200"), &rates);
-        judged::told(&judged::rows_of(crate::pick::Table::shipped()), &rates);
+        judged::told(&judged::shipped_of_h200(), &rates);
     }
 
     /// The `[rates]` of `cards/h100.toml`, from an H200's:

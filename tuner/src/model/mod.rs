@@ -114,11 +114,12 @@ impl Simulation {
     fn of_shape(plan: &Plan, problem: &TuningProblem, card: &Card, shape: Arc<Shape>) -> Self {
         let profile = plan.profile();
         let view = View::new(plan.spec(), problem);
-        let tiles = Tiles::new(plan, &profile, &view, &shape);
         let places = timeline::places(&profile, card);
+        let clusters = (places / f64::from(profile.cluster.max(1))) as usize;
+        let tiles = Tiles::new(plan, &profile, &view, &shape, clusters);
         let lists = match tiles.count() {
             0 => Lists::Whole(vec![]),
-            _ => assign(plan, &profile, &tiles, (places / f64::from(profile.cluster.max(1))) as usize),
+            _ => assign(plan, &profile, &tiles, clusters),
         };
         let of_split = plan.split_form().map(|form| form.partial_bytes);
         let partial_bytes = f64::from(of_split.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0));

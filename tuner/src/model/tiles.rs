@@ -52,7 +52,7 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    pub(super) fn new(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> Self {
+    pub(super) fn new(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, clusters: usize) -> Self {
         let walks = match plan.tile_scheduler() {
             TileScheduler::Sddmm | TileScheduler::CtaPerBlock | TileScheduler::Attention => Arc::default(),
             TileScheduler::StageMetadata(packing) => shape.walks(plan, Rows::Neighbours(packing.pack)),
@@ -77,9 +77,12 @@ impl Tiles {
         // The same of the CTAs: a cluster whose CTAs are not all needed is no faster.
         let (of_cluster, clip) = (part(width), part(f64::from(profile.cta_n.max(1))));
         let beyond = if is_sddmm { 0.0 } else { beyond(profile, view, columns, width) };
-        let stored = shape.structure().map_or(0, bsr_runtime::Structure::stored);
-        let cols = shape.index(plan).map_or(0, |index| index.cols);
-        let together = if is_sddmm { 1 } else { bsr_runtime::schedule::columns_together(plan, stored, cols) };
+        let index = shape.index(plan);
+        let cols = index.map_or(0, |index| index.cols);
+        let together = match index.filter(|_| !is_sddmm) {
+            Some(index) => bsr_runtime::schedule::columns_together(plan, &index, view.along as usize, clusters),
+            None => 1,
+        };
         let pack = if matches!(plan.tile_scheduler(), TileScheduler::CtaPerBlock) { 3.0 } else { 1.0 };
         Self {
             column: column
@@ -286,7 +289,7 @@ mod tests {
         let workload = Workload { facts, m: 1024, n, k: 1024, source: Source::Given, seed: 0 };
         let problem = TuningProblem::new(workload, &structure);
         let shape = Shape::new(Some(structure));
-        let tiles = Tiles::new(&plan, &plan.profile(), &View::new(&spec, &problem), &shape);
+        let tiles = Tiles::new(&plan, &plan.profile(), &View::new(&spec, &problem), &shape, 132);
         let tile = tiles.column[0];
         tile.beyond / (tile.blocks * f64::from(spec.bk))
     }
