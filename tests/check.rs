@@ -72,10 +72,10 @@ fn a_check_executes_all_of_a_kernel_but_what_it_can_say_why() {
 fn tiles_of_attention_begin_at_every_stage_where_keys_are_divided_or_heads_share_tiles() {
     for spec in [
         "op = attention, bm = 128, bn = 16, bk = 32, consumers = 2, split = 3",
-        "op = attention, bm = 64, bn = 16, bk = 128, pack = 4",
-        "op = attention, bm = 64, bn = 16, bk = 32, pack = 1",
-        "op = attention, bm = 64, bn = 16, bk = 32, pack = 4, split = auto",
-        "op = attention, bm = 64, bn = 16, bk = 32, pack = 2, split = 4",
+        "op = attention, bm = 64, bn = 16, bk = 128, pack_heads = 4",
+        "op = attention, bm = 64, bn = 16, bk = 32, pack_heads = 1",
+        "op = attention, bm = 64, bn = 16, bk = 32, pack_heads = 4, split = auto",
+        "op = attention, bm = 64, bn = 16, bk = 32, pack_heads = 2, split = 4",
     ] {
         let covers = contains("\ncoverage  ").and(contains("without a known reason").not());
         bsr(&["check", spec, "--schedules", "1"]).assert().success().stdout(covers);

@@ -85,7 +85,7 @@ def attention(draw):
     keys += [f"bk = {draw.choice([64, 64, 128, 128, 256, 192])}", draw.choice(["", "dtype = bf16"])]
     keys += [some(draw, "d = 64", "d = 96", "d = 128", "d = 192"), some(draw, "split = auto", "split = 2", "split = 4")]
     keys += [
-        some(draw, *(f"pack = {heads}" for heads in (1, 2, 4, 8) if group % heads == 0)),
+        some(draw, *(f"pack_heads = {heads}" for heads in (1, 2, 4, 8) if group % heads == 0)),
         some(draw, "stages = 2", "stages = 3"),
     ]
     keys += [some(draw, "consumers = 1", "consumers = 2", "consumers = 3"), some(draw, "k_step = 64", "k_step = 128")]

@@ -20,12 +20,12 @@ const SAME: usize = 10;
 const DECODE: [&str; 8] = [
     "",
     ", split = auto",
-    ", pack = 4",
-    ", pack = 4, split = auto",
-    ", pack = 4, split = 8",
-    ", pack = 4, split = 16",
-    ", pack = 4, split = auto, k_step = 64",
-    ", pack = 4, split = auto, k_step = 64, stages = 3",
+    ", pack_heads = 4",
+    ", pack_heads = 4, split = auto",
+    ", pack_heads = 4, split = 8",
+    ", pack_heads = 4, split = 16",
+    ", pack_heads = 4, split = auto, k_step = 64",
+    ", pack_heads = 4, split = auto, k_step = 64, stages = 3",
 ];
 const SKEWED: [&str; 4] = ["", ", split = auto", ", split = 2", ", split = 4"];
 

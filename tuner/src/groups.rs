@@ -108,7 +108,7 @@ fn group<'r>(records: &[&'r Record], rejected: &HashMap<&'r str, Vec<&'r Rejecti
         device: &first.device,
         kernels: ordered(kernels, measure)
             .into_iter()
-            .map(|record| Point { record, spec: record.subject.parse().ok() })
+            .map(|record| Point { record, spec: KernelSpec::from_record(&record.subject).ok() })
             .collect(),
         baselines: ordered(baselines, measure),
         replaced,

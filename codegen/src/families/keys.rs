@@ -56,6 +56,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or drop `d`",
         ));
     }
+    if spec.pack_heads.is_some() && spec.op != Op::Attention {
+        errors.push(PlanError::new(
+            Key::PackHeads.as_str(),
+            format!("op = {} has no heads", spec.op),
+            "`pack_heads` is the number of heads of Q that share a tile; for block rows it is `pack`",
+            "op = attention, or drop `pack_heads`",
+        ));
+    }
     if spec.split == SplitK::Long
         && (spec.batch.is_on() || spec.op == Op::Attention || spec.schedule == Some(Schedule::Strided))
     {

@@ -75,7 +75,7 @@ pub struct AttentionTiles {
     pub tile_words: u32,
     /// How the keys of a tile are divided among CTAs, of a kernel with `split`.
     pub split: Option<AttentionSplit>,
-    /// Neighbouring heads of Q whose queries share a tile, of a kernel with `pack`: query by query, the heads of each side by
+    /// Neighbouring heads of Q whose queries share a tile, of a kernel with `pack_heads`: query by query, the heads of each side by
     /// side. They share a head of K.
     pub packed: Option<u32>,
 }

@@ -125,6 +125,7 @@ pub(super) fn settled(spec: &KernelSpec) -> KernelSpec {
         swizzle: None,
         swap: None,
         pack: None,
+        pack_heads: None,
         ..*spec
     }
 }

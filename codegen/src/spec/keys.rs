@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::setting::{Setting, Source, Takes};
 use super::table::{column, keys};
@@ -75,7 +75,9 @@ keys! {
         "whether dense columns are the rows of the matrix instruction",
         by_default "`on` where the block's rows are no multiple of 64";
     Pack pack: u32 = auto choice { Wgmma }
-        "block rows, or in an attention heads of Q, that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
+        "block rows that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
+    PackHeads pack_heads: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Wgmma }
+        "heads of Q that share a CTA tile of an attention", by_default "1";
     Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
         "whether the kernel may start while the one before it in the stream ends (programmatic dependent launch)";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
@@ -98,6 +100,19 @@ fn row_major() -> Layout {
 /// Is it what is read where nothing is written? Keys of which JSON then says nothing leave older JSON as it is.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+impl Serialize for KernelSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+/// JSON of earlier versions is read, see [`KernelSpec::from_record`].
+impl<'de> Deserialize<'de> for KernelSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer).map(Self::renamed)
+    }
 }
 
 impl Key {

@@ -54,6 +54,20 @@ impl KernelSpec {
         if self.epilogue == Some(Epilogue::accumulate_of(self.op, self.out)) { Switch::On } else { Switch::Off }
     }
 
+    /// Reads the text of a recorded kernel, which an earlier version may have written: an attention had `pack` for `pack_heads`.
+    ///
+    /// # Errors
+    /// Those of a spec's text.
+    pub fn from_record(text: &str) -> Result<Self, SpecErrors> {
+        text.parse().map(Self::renamed)
+    }
+
+    /// The same with `pack_heads` for the `pack` of an attention.
+    fn renamed(self) -> Self {
+        let is_old = self.op == Op::Attention && self.pack_heads.is_none();
+        if is_old { Self { pack_heads: self.pack, pack: None, ..self } } else { self }
+    }
+
     /// The key that asks for an epilogue.
     pub(crate) fn epilogue_key(&self) -> &'static str {
         if self.beta().is_on() { Key::Beta.as_str() } else { Key::Epilogue.as_str() }

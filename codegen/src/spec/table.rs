@@ -90,7 +90,7 @@ macro_rules! keys {
         /// assert_eq!(SPEC.to_string(), "bm = 512, bn = 128, bk = 112, op = dds, stages = 4");
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[serde(deny_unknown_fields, remote = "Self")]
         #[non_exhaustive]
         pub struct KernelSpec {
             $($(

@@ -102,6 +102,8 @@ impl KernelSpec {
         let is_changed = |said: Key| match key {
             Key::Dtype => matches!(said, Key::Dtype | Key::A | Key::B),
             Key::Epilogue | Key::Beta => matches!(said, Key::Epilogue | Key::Beta),
+            // What an attention says of `pack` is meant as `pack_heads`.
+            Key::PackHeads if value.is_some() => matches!(said, Key::Pack | Key::PackHeads),
             _ => said == key,
         };
         let kept = Key::ALL.into_iter().filter(|said| self.says(*said) && !is_changed(*said));

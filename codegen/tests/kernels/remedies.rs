@@ -136,6 +136,7 @@ fn apply(spec: &KernelSpec, changes: &[Change]) -> Option<KernelSpec> {
         let same: &[Key] = match key {
             Key::Dtype => &[Key::Dtype, Key::A, Key::B],
             Key::Epilogue | Key::Beta => &[Key::Epilogue, Key::Beta],
+            Key::PackHeads => &[Key::Pack, Key::PackHeads],
             key => std::slice::from_ref(key),
         };
         written.retain(|(other, _)| !same.contains(other));

@@ -108,7 +108,7 @@ fn values_that_mean_nothing_are_refused() {
         assert!(errors.contains(words), "{spec}\n{errors}");
     }
     let one = "bm = 64, bn = 64, bk = 64, op = attention";
-    assert!(kernel(&parse(&format!("{one}, pack = 1"))) == kernel(&parse(one)));
+    assert!(kernel(&parse(&format!("{one}, pack_heads = 1"))) == kernel(&parse(one)));
 }
 
 /// A plan, what it is launched with, and the order in which the host assigns tiles.

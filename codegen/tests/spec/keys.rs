@@ -111,6 +111,19 @@ fn json_that_was_written_before_is_read_and_written_as_it_was() {
     assert!(serde_json::from_str::<KernelSpec>(&missing).is_err());
 }
 
+/// Records of attentions that were written before `pack_heads` was a key.
+#[test]
+fn pack_of_a_recorded_attention_is_read_as_pack_heads() {
+    let old = "op = attention, bm = 64, bn = 64, bk = 64, pack = 4";
+    let new: KernelSpec = old.replace("pack", "pack_heads").parse().unwrap();
+    assert_eq!(KernelSpec::from_record(old).unwrap(), new);
+    let json = serde_json::to_string(&old.parse::<KernelSpec>().unwrap()).unwrap();
+    assert!(!json.contains("pack_heads"));
+    assert_eq!(serde_json::from_str::<KernelSpec>(&json).unwrap(), new);
+    let product = "bm = 64, bn = 64, bk = 64, swap = on, pack = 4";
+    assert_eq!(KernelSpec::from_record(product).unwrap(), product.parse().unwrap());
+}
+
 #[test]
 fn the_documented_keys_are_those_of_the_table() {
     const BEFORE: &str = "<!-- The table of keys, which codegen/tests/spec/keys.rs makes: -->\n";

@@ -56,11 +56,11 @@ impl Shape {
         self.batch * self.heads * self.queries
     }
 
-    /// Whether there is such an attention; `pack` heads of Q share a tile of its kernel.
+    /// Whether there is such an attention; `pack_heads` heads of Q share a tile of its kernel.
     ///
     /// # Errors
     /// [`AttentionError::Size`].
-    pub fn check(&self, pack: Option<u32>) -> Result<(), AttentionError> {
+    pub fn check(&self, pack_heads: Option<u32>) -> Result<(), AttentionError> {
         let Self { heads, key_heads, .. } = *self;
         if key_heads == 0 || !heads.is_multiple_of(key_heads) {
             return Err(AttentionError::size(
@@ -69,11 +69,11 @@ impl Shape {
                 "a number of key heads that divides the heads",
             ));
         }
-        if let Some(packed) = pack.filter(|packed| !(heads / key_heads).is_multiple_of(*packed as usize)) {
+        if let Some(packed) = pack_heads.filter(|packed| !(heads / key_heads).is_multiple_of(*packed as usize)) {
             return Err(AttentionError::size(
                 format!("{} heads that share a head of K are not tiles of {packed}", heads / key_heads),
-                "a kernel with `pack` computes so many neighbouring heads in a tile, which read the same K and V",
-                "`pack` a divisor of the heads of a group, or none",
+                "a kernel with `pack_heads` computes that many neighbouring heads in a tile, which read the same K and V",
+                "`pack_heads` a divisor of the heads of a group, or none",
             ));
         }
         for (what, value) in

@@ -160,7 +160,7 @@ pub(super) fn check_sharing(tiles: &AttentionTiles, sharing: Sharing) -> Result<
         (Some(heads), Sharing::ByHead | Sharing::ByBoth) => Err(AttentionError::size(
             format!("{heads} heads share a tile, and the mask has a pattern for each head"),
             "a tile computes the same blocks for all of its heads",
-            "a kernel without `pack`, or one pattern for all heads",
+            "a kernel without `pack_heads`, or one pattern for all heads",
         )),
         _ => Ok(()),
     }

@@ -84,7 +84,7 @@ fn divided_keys_give_the_same_bits_a_hundred_times() {
     for split in ["auto", "16"] {
         let mask = Mask::full((decode.queries, decode.keys), (64, 128)).unwrap();
         cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}"), decode, mask.clone()));
-        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}, pack = 4"), decode, mask));
+        cases.push(case(&format!("bm = 64, bn = 128, bk = 128, split = {split}, pack_heads = 4"), decode, mask));
         let mask = Mask::causal(1500, 1500, (128, 128)).unwrap();
         cases.push(case(&format!("bm = 128, bn = 128, bk = 128, split = {split}, {CAUSAL}"), skewed, mask));
     }

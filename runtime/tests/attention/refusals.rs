@@ -32,9 +32,9 @@ fn operands_that_do_not_fit_are_refused() {
     refused(&kernel, [&q, &k, &k], &Mask::full((100, 80), (64, 128)).unwrap(), numbers, "64 x 128 blocks");
     let by_head = Mask::new((100, 80), (64, 64), Sharing::ByHead, mask.lists().to_vec()).unwrap();
     refused(&kernel, [&q, &k, &k], &by_head, numbers, "1 patterns, not 4");
-    let packed = plan("bm = 64, bn = 64, bk = 64, op = attention, pack = 4");
+    let packed = plan("bm = 64, bn = 64, bk = 64, op = attention, pack_heads = 4");
     refused(&packed, [&q, &k, &k], &mask, numbers, "2 heads that share a head of K are not tiles of 4");
-    let packed = plan("bm = 64, bn = 64, bk = 64, op = attention, pack = 2");
+    let packed = plan("bm = 64, bn = 64, bk = 64, op = attention, pack_heads = 2");
     let each = Mask::new((100, 80), (64, 64), Sharing::ByHead, [mask.lists(); 4].concat()).unwrap();
     refused(&packed, [&q, &k, &k], &each, numbers, "a pattern for each head");
     for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {

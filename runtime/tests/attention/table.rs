@@ -246,14 +246,14 @@ pub(crate) fn packed() -> Vec<Case> {
         let (bm, bk) = [(64, 128), (64, 64), (128, 128)][number % 3];
         let keys = ["", ", split = auto", ", split = 3", ", dtype = bf16, split = auto"][number % 4];
         let mask = Mask::random((queries, 350), (bm, bk), 0.8, 3).unwrap();
-        let spec = format!("bm = {bm}, bn = 64, bk = {bk}, pack = {pack}{keys}");
+        let spec = format!("bm = {bm}, bn = 64, bk = {bk}, pack_heads = {pack}{keys}");
         cases.push(Case { order, ..case(&spec, shape(2, [heads, key_heads], [queries, 350], 64), mask) });
     }
     let mask = Mask::causal(200, 200, (64, 64)).unwrap();
-    let spec = format!("bm = 64, bn = 64, bk = 64, pack = 4, {CAUSAL}");
+    let spec = format!("bm = 64, bn = 64, bk = 64, pack_heads = 4, {CAUSAL}");
     cases.push(case(&spec, shape(1, [8, 2], [200, 200], 64), mask.clone()));
     let window = "score = \"|before: f32| if i < j { -inf } else if i - j > before { -inf } else { s * scale }\"";
-    let spec = format!("bm = 128, bn = 128, bk = 64, pack = 2, dtype = bf16, {window}");
+    let spec = format!("bm = 128, bn = 128, bk = 64, pack_heads = 2, dtype = bf16, {window}");
     let mask = Mask::window((300, 300), (128, 64), 90, 0).unwrap();
     cases.push(Case { scalars: &[90.0], ..case(&spec, shape(1, [2, 1], [300, 300], 128), mask) });
     cases

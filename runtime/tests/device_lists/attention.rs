@@ -54,7 +54,7 @@ proptest! {
         density in 0.0..1.0_f64,
         sharing in prop_oneof![Just(Sharing::All), Just(Sharing::ByHead), Just(Sharing::ByProblem), Just(Sharing::ByBoth)],
         ctas in 1..40_u32,
-        more in prop_oneof![Just(""), Just(", split = auto"), Just(", pack = 2")],
+        more in prop_oneof![Just(""), Just(", split = auto"), Just(", pack_heads = 2")],
         (consumers, wide) in (2..=3_u32, any::<bool>()),
     ) {
         let step = if wide && bk <= 64 { 2 * bk } else { bk.min(128) };

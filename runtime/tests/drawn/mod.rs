@@ -135,7 +135,7 @@ fn values(key: Key) -> Vec<String> {
         Key::Consumers => &[1, 2, 3],
         Key::Cluster => &[1, 2, 4, 8],
         Key::Swizzle => &[32, 64, 128],
-        Key::Pack => &[1, 2, 3, 4, 8, 16, 32, 64],
+        Key::Pack | Key::PackHeads => &[1, 2, 3, 4, 8, 16, 32, 64],
         Key::Vector => &[1, 4, 8],
         _ => &[],
     };

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use bsr::KernelSpec;
 use bsr_tuner::report::attribute_line;
 use bsr_tuner::sweep::{Ended, Outcome};
 use bsr_tuner::{DeviceKind, Record, Timing, Verdict, Workload};
@@ -46,7 +47,7 @@ pub(super) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             if !outcome.ties.is_empty() {
                 line(out, "ties", format_args!("{} cannot be told from the best", outcome.ties.join("; ")))?;
             }
-            let attribute = best.subject.parse().map(|spec| attribute_line(&spec));
+            let attribute = KernelSpec::from_record(&best.subject).map(|spec| attribute_line(&spec));
             line(out, "best", attribute.unwrap_or_else(|_| best.subject.clone()))?;
         }
     }

@@ -77,7 +77,7 @@ fn best(record: &Record) -> String {
 
 /// What of a spec the sweep chooses: its facts are the same in all.
 fn choices(subject: &str) -> String {
-    let Ok(spec) = subject.parse::<KernelSpec>() else { return subject.to_owned() };
+    let Ok(spec) = KernelSpec::from_record(subject) else { return subject.to_owned() };
     let open = Facts::of(&spec).spec(0);
     let keys = Key::ALL.into_iter().filter(|key| !key.is_alias() && spec.value(*key) != open.value(*key));
     keys.map(|key| format!("{} = {}", key.as_str(), spec.value(key))).collect::<Vec<_>>().join(", ")

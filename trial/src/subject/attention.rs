@@ -58,7 +58,7 @@ impl AttentionSubject {
     /// Bad input: an attention that does not exist, or does not fit this machine's memory.
     pub fn problem(&self, spec: &KernelSpec) -> Result<Problem, Failure> {
         let workload = self.workload(spec);
-        possible(&workload)?.check(spec.pack)?;
+        possible(&workload)?.check(spec.pack_heads)?;
         let (shape, mask) = (workload.shape()?, workload.mask()?);
         let pattern = match &workload.source {
             Source::Mask { pattern, .. } => pattern.clone(),

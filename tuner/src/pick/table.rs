@@ -62,7 +62,7 @@ mod text {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KernelSpec, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        KernelSpec::from_record(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -75,7 +75,7 @@ impl Tuned {
         }
         Some(Self {
             problem: record.problem.clone(),
-            spec: record.subject.parse().ok()?,
+            spec: KernelSpec::from_record(&record.subject).ok()?,
             ptx: record.ptx.clone(),
             device: record.device.clone(),
             version: record.version.clone(),

@@ -120,7 +120,7 @@ impl KernelPlan for AttentionPlan {
         );
         if t.pack > 1 {
             let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / t.pack);
-            row("pack", format!("{} heads", t.pack), why);
+            row("pack_heads", format!("{} heads", t.pack), why);
         }
         if let Some(workspace) = &self.workspace {
             row(

@@ -18,7 +18,7 @@ const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slop
 const MOST_VECTORS: &str = "score = \"|a: Cols<f32>, b: Cols<f32>, c: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Cols<f32>, h: \
                             Rows<f32>, k: Rows<f32>| if a == h { s * scale + b * h + c * k + e * f + g } else { -inf }\"";
 
-const REFUSED: [&str; 33] = [
+const REFUSED: [&str; 36] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -33,9 +33,12 @@ const REFUSED: [&str; 33] = [
     "op = attention, bm = 128, bn = 256, bk = 128, k_step = 128",
     "op = attention, bm = 128, bn = 128, bk = 128, k_step = 48",
     "op = attention, bm = 128, bn = 256, bk = 128, split = auto",
-    "op = attention, bm = 128, bn = 128, bk = 128, pack = 3",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack_heads = 3",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack_heads = 4, score = \"|| s * scale - head\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack_heads = 4, score = \"|slopes: Heads<f32>| s * scale - slopes\"",
+    "op = attention, bm = 128, bn = 128, bk = 128, pack = 4",
     "op = attention, bm = 128, bn = 128, bk = 128, pack = 4, score = \"|| s * scale - head\"",
-    "op = attention, bm = 128, bn = 128, bk = 128, pack = 4, score = \"|slopes: Heads<f32>| s * scale - slopes\"",
+    "bm = 32, bn = 128, bk = 32, pack_heads = 4",
     "op = attention, bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Dense<f32>| s + bias\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Row<f32>| s + bias\"",
@@ -64,7 +67,7 @@ fn plans_by_hand() {
         "op = attention, bm = 128, bn = 256, bk = 128".to_owned(),
         "op = attention, bm = 192, bn = 80, bk = 96, stages = 3".to_owned(),
         "op = attention, bm = 64, bn = 128, bk = 128, split = auto".to_owned(),
-        "op = attention, bm = 64, bn = 128, bk = 128, pack = 4, split = 8, dtype = bf16".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 128, pack_heads = 4, split = 8, dtype = bf16".to_owned(),
         format!("op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16, d = 192, {DOCUMENTS}"),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
@@ -76,7 +79,7 @@ fn plans_by_hand() {
 #[test]
 fn whole_kernels() {
     let small = "op = attention, bm = 64, bn = 64, bk = 64, stages = 2";
-    for (name, keys) in [("plain", ""), ("split", ", split = 2"), ("pack", ", pack = 4")] {
+    for (name, keys) in [("plain", ""), ("split", ", split = 2"), ("pack", ", pack_heads = 4")] {
         golden(&format!("attention_whole_{name}"), plan(&format!("{small}{keys}")).ptx().text());
     }
 }
@@ -222,7 +225,7 @@ fn matrix() -> Vec<Plan> {
         for (number, columns) in columns.into_iter().enumerate() {
             let types = ["", "dtype = bf16"][(at + number) % 2];
             let heads =
-                if (at + number) % 5 > 2 { "" } else { ["", "pack = 4", "", "pack = 8", ""][(2 * at + number) % 5] };
+                if (at + number) % 5 > 2 { "" } else { ["", "pack_heads = 4", "", "pack_heads = 8", ""][(2 * at + number) % 5] };
             let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
             let knobs = if columns > 176 && knobs.starts_with("split") { "" } else { knobs };
             let given = [

@@ -20,7 +20,7 @@ const KERNELS: &[&str] = &[
      h: Heads<f16>, c: Cols<f16>| if a == b { s * scale - h * abs(i - j) + c } else { -inf }\"",
     "op = attention, bm = 128, bn = 256, bk = 64",
     "op = attention, bm = 64, bn = 16, bk = 32, split = 5, score = \"|| if i >= j { s * scale } else { -inf }\"",
-    "op = attention, bm = 64, bn = 32, bk = 32, d = 16, pack = 2, split = 2",
+    "op = attention, bm = 64, bn = 32, bk = 32, d = 16, pack_heads = 2, split = 2",
     "op = attention, bm = 64, bn = 16, bk = 128, split = 2, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else \
      { -inf }\"",
 ];

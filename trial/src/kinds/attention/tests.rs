@@ -24,7 +24,7 @@ fn plans() -> Vec<Plan> {
         "bm = 512, bn = 128, bk = 256",
         "bm = 192, bn = 16, bk = 48",
         "bm = 128, bn = 256, bk = 32",
-        "bm = 64, bn = 16, bk = 32, pack = 4",
+        "bm = 64, bn = 16, bk = 32, pack_heads = 4",
         "bm = 64, bn = 16, bk = 32, split = 3",
         "bm = 64, bn = 16, bk = 32, split = 8, stages = 2",
         "bm = 128, bn = 64, bk = 64, split = auto",

@@ -102,7 +102,7 @@ pub(super) fn traffic(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProbl
 /// Work tiles that are listed at most: of more heads as many are left out.
 const MOST_TILES: usize = 1 << 16;
 
-/// Infinite where the kernel cannot compute the problem: `pack` does not divide its heads.
+/// Infinite where the kernel cannot compute the problem: `pack_heads` does not divide its heads.
 pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Prediction {
     let listed = Listed::new(plan, tiles, problem, card);
     listed.map_or_else(|| Prediction { us: f64::INFINITY, terms: vec![] }, |listed| listed.prediction(&COSTS, card))

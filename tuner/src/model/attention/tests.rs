@@ -36,15 +36,15 @@ const RATES: [(u32, u32, &str, f64); 14] = [
 /// Problems, queries and keys of 32 heads over 8 heads of K and V, keys of the spec, microseconds (`benches/LOG.md`, 36).
 const DECODE: [(usize, usize, usize, &str, f64); 10] = [
     (1, 1, 4096, "", 41.1),
-    (1, 1, 4096, ", pack = 4, split = 8", 17.1),
+    (1, 1, 4096, ", pack_heads = 4, split = 8", 17.1),
     (1, 1, 16384, "", 144.8),
-    (1, 1, 16384, ", pack = 4, split = 16", 28.6),
+    (1, 1, 16384, ", pack_heads = 4, split = 16", 28.6),
     (1, 1, 65536, "", 558.7),
-    (1, 1, 65536, ", pack = 4, split = 16", 72.3),
+    (1, 1, 65536, ", pack_heads = 4, split = 16", 72.3),
     (4, 16, 16384, "", 147.0),
-    (4, 16, 16384, ", pack = 4, split = auto", 68.5),
-    (16, 1, 4096, ", pack = 4", 65.1),
-    (16, 1, 16384, ", pack = 4", 237.2),
+    (4, 16, 16384, ", pack_heads = 4, split = auto", 68.5),
+    (16, 1, 4096, ", pack_heads = 4", 65.1),
+    (16, 1, 16384, ", pack_heads = 4", 237.2),
 ];
 
 fn problem(spec: &KernelSpec, (queries, keys): (usize, usize), heads: Heads, pattern: &str) -> TuningProblem {
@@ -150,15 +150,15 @@ fn divided_keys_and_packed_heads_are_told_apart() {
         let plan = Plan::new(&spec).unwrap();
         predict(&plan, &problem(&spec, (1, 16384), heads, "random:1"), &Card::h200()).us
     };
-    let divided = ["", ", split = 2", ", split = 4", ", split = 8", ", split = 16", ", pack = 4, split = 16"];
+    let divided = ["", ", split = 2", ", split = 4", ", split = 8", ", split = 16", ", pack_heads = 4, split = 16"];
     let mut times = divided.map(|more| us(1, more)).to_vec();
     assert!(times[5] < 0.5 * times[0], "{times:?}");
     times.sort_by(f64::total_cmp);
     assert!(times.windows(2).all(|pair| pair[1] > 1.001 * pair[0]), "{times:?}");
     // 564 us and 237, as measured.
-    assert!(us(16, "") > 1.8 * us(16, ", pack = 4"));
+    assert!(us(16, "") > 1.8 * us(16, ", pack_heads = 4"));
     // Groups of four heads are no tiles of eight.
-    assert_eq!(us(1, ", pack = 8"), f64::INFINITY);
+    assert_eq!(us(1, ", pack_heads = 8"), f64::INFINITY);
 }
 
 #[test]

@@ -134,23 +134,32 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 
 /// Heads that share a tile divide the queries of a consumer; none of them has a score of its own.
 fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let Some(heads) = spec.pack.filter(|heads| *heads != 1) else { return };
-    if !heads.is_power_of_two() || heads > ROWS {
+    let legal = |heads: u32| format!("pack_heads = {}", (1 << heads.max(1).ilog2()).min(ROWS));
+    if let Some(heads) = spec.pack {
         errors.push(PlanError::new(
             Key::Pack.as_str(),
+            format!("op = {} has no `pack`", Op::Attention),
+            "`pack` is the number of block rows that share a CTA tile; for heads of Q it is `pack_heads`",
+            legal(heads),
+        ));
+    }
+    let Some(heads) = spec.pack_heads.filter(|heads| *heads != 1) else { return };
+    if !heads.is_power_of_two() || heads > ROWS {
+        errors.push(PlanError::new(
+            Key::PackHeads.as_str(),
             format!("{heads} heads do not share a tile"),
             format!("they divide the {ROWS} rows of a consumer: a power of 2 up to {ROWS}"),
-            format!("pack = {}", (1 << heads.max(1).ilog2()).min(ROWS)),
+            legal(heads),
         ));
     }
     let Some(program) = spec.score.map(|score| score.program()) else { return };
     let vector = program.inputs().iter().find(|input| input.kind != InputKind::Scalar).map(|input| input.name.as_str());
     if let Some(name) = vector.or(program.names_head().then_some("head")) {
         errors.push(PlanError::new(
-            Key::Pack.as_str(),
+            Key::PackHeads.as_str(),
             "the heads of a tile have one score",
             format!("the score reads `{name}`, and a tile reads it once for all of its heads"),
-            format!("drop `pack`, or `{name}`"),
+            format!("drop `pack_heads`, or `{name}`"),
         ));
     }
 }

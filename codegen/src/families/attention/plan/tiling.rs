@@ -104,7 +104,7 @@ impl Tiling {
         Self {
             roles: Roles::beside(consumers.number, consumers.producer, arch),
             rows,
-            pack: spec.pack.unwrap_or(1),
+            pack: spec.pack_heads.unwrap_or(1),
             step,
             blocks: blocks(spec, step).unwrap_or(1),
             depth: spec.score_depth(),
