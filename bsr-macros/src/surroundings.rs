@@ -1,16 +1,15 @@
-//! Where a kernel stands in its file: attributes are given their item alone, and rustc's errors about what they make of it name
-//! nothing that the user wrote.
+//! Where a kernel is in its file: an attribute is passed its item alone, and rustc's errors about its expansion name nothing that
+//! the user wrote.
 //!
-//! The file is read up to the kernel's name, as far as it takes to tell blocks, words and attributes. Where that finds nothing,
-//! as in an item that another macro made, rustc has the last word.
+//! The file is read as tokens. Where that finds nothing, as in an item that another macro made, rustc has the last word.
 
-use std::iter::Peekable;
-use std::str::CharIndices;
-
-use proc_macro2::Ident;
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 
-/// Why no kernel can stand here.
+/// Marks the kernel in its file: a word that precedes its name.
+const HERE: &str = "__bsr_kernel_is_here";
+
+/// Why no kernel can be here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
     /// In the block of an `impl` or a `trait`.
@@ -35,7 +34,7 @@ impl Mistake {
     }
 }
 
-/// What is wrong with the place of a kernel, as far as its file tells.
+/// What is wrong with the place of a kernel, as far as its file shows.
 pub(crate) fn mistake(name: &Ident) -> Option<Mistake> {
     if !proc_macro::is_available() {
         return None;
@@ -48,73 +47,56 @@ pub(crate) fn mistake(name: &Ident) -> Option<Mistake> {
 
 /// As [`mistake`], of the kernel whose name starts at a byte of the text.
 fn of(text: &str, at: usize, name: &str) -> Option<Mistake> {
-    let mut reader = Reader { text, chars: text.char_indices().peekable() };
-    let mut blocks = vec![Block::default()];
-    while let Some((start, token)) = reader.next() {
-        let block = blocks.last_mut()?;
-        if start == at {
-            return match block {
-                Block { is_impl: true, .. } => Some(Mistake::InImpl),
-                Block { kernels, item, .. } if kernels.iter().any(|kernel| kernel == name) && !item.has_cfg => {
-                    Some(Mistake::SecondOfName)
-                }
-                _ => None,
-            };
-        }
+    let marked = format!("{}{HERE} {}", text.get(..at)?, &text[at..]);
+    search(marked.parse().ok()?, false, name).flatten()
+}
+
+/// What is wrong with the kernel's place, if it is among these tokens of one block.
+fn search(tokens: TokenStream, is_impl: bool, name: &str) -> Option<Option<Mistake>> {
+    let (mut kernels, mut item) = (Vec::new(), Item::default());
+    for token in tokens {
         match token {
-            Token::Word(word) => block.word(word),
-            Token::Sign('(' | '[') => block.brackets += 1,
-            Token::Sign(')' | ']') => block.brackets = block.brackets.saturating_sub(1),
-            Token::Sign(';') if block.brackets == 0 => block.item = Item::default(),
-            Token::Sign('{') => {
-                let is_impl = block.item.is_impl();
-                blocks.push(Block { is_impl, ..Block::default() });
+            TokenTree::Ident(word) if word == HERE => {
+                let is_second = kernels.iter().any(|kernel| kernel == name) && !item.has_cfg;
+                let second = is_second.then_some(Mistake::SecondOfName);
+                return Some(if is_impl { Some(Mistake::InImpl) } else { second });
             }
-            Token::Sign('}') => {
-                blocks.pop();
-                blocks.last_mut()?.item = Item::default();
+            TokenTree::Ident(word) => {
+                let word = word.unraw().to_string();
+                let is_name = item.words.last().is_some_and(|last| last == "fn" || last == "struct");
+                if is_name && item.is_kernel && !item.has_cfg {
+                    kernels.push(word.clone());
+                }
+                item.words.push(word);
             }
-            Token::Sign(_) => {}
+            TokenTree::Group(group) => {
+                let is_block = group.delimiter() == Delimiter::Brace;
+                let found = search(group.stream(), if is_block { item.is_impl() } else { is_impl }, name);
+                if found.is_some() {
+                    return found;
+                }
+                if is_block {
+                    item = Item::default();
+                } else {
+                    // An attribute, or arguments, in which these words mean nothing.
+                    item.is_kernel |= has_word(group.stream(), "bsr_kernel");
+                    item.has_cfg |= has_word(group.stream(), "cfg");
+                }
+            }
+            TokenTree::Punct(sign) if sign.as_char() == ';' => item = Item::default(),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
     }
     None
 }
 
-/// What lies between two braces, as far as it has been read.
-#[derive(Default)]
-struct Block {
-    is_impl: bool,
-    /// The names of its kernels.
-    kernels: Vec<String>,
-    /// The item that is being read.
-    item: Item,
-    /// Open round and square brackets.
-    brackets: usize,
-}
-
+/// The item that is being read.
 #[derive(Default)]
 struct Item {
     /// Its words outside of brackets: `pub fn spmm`.
     words: Vec<String>,
     is_kernel: bool,
     has_cfg: bool,
-}
-
-impl Block {
-    fn word(&mut self, word: &str) {
-        let item = &mut self.item;
-        if self.brackets > 0 {
-            // Within an attribute, or in arguments, where these words say nothing.
-            item.is_kernel |= word == "bsr_kernel";
-            item.has_cfg |= word == "cfg";
-            return;
-        }
-        let names = item.words.last().is_some_and(|last| last == "fn" || last == "struct");
-        if names && item.is_kernel && !item.has_cfg {
-            self.kernels.push(word.to_owned());
-        }
-        item.words.push(word.to_owned());
-    }
 }
 
 impl Item {
@@ -124,100 +106,12 @@ impl Item {
     }
 }
 
-enum Token<'t> {
-    Word(&'t str),
-    Sign(char),
-}
-
-/// Words and signs of Rust text; comments, strings and characters are passed over.
-struct Reader<'t> {
-    text: &'t str,
-    chars: Peekable<CharIndices<'t>>,
-}
-
-impl<'t> Reader<'t> {
-    fn next(&mut self) -> Option<(usize, Token<'t>)> {
-        loop {
-            let (start, c) = self.chars.next()?;
-            match c {
-                '/' if self.rest().starts_with('/') => self.pass_through("\n"),
-                '/' if self.rest().starts_with('*') => self.pass_comment(),
-                '"' => self.pass_string(),
-                '\'' => self.pass_character(),
-                c if c.is_alphanumeric() || c == '_' => {
-                    while self.chars.next_if(|(_, c)| c.is_alphanumeric() || *c == '_').is_some() {}
-                    let word = &self.text[start..self.here()];
-                    if ["r", "br", "cr"].contains(&word) && self.rest().starts_with(['"', '#']) {
-                        let marks = self.rest().chars().take_while(|c| *c == '#').count();
-                        if self.rest()[marks..].starts_with('"') {
-                            self.chars.by_ref().nth(marks);
-                            self.pass_through(&format!("\"{}", "#".repeat(marks)));
-                            continue;
-                        }
-                    }
-                    return Some((start, Token::Word(word)));
-                }
-                c if c.is_whitespace() => {}
-                c => return Some((start, Token::Sign(c))),
-            }
-        }
-    }
-
-    fn here(&mut self) -> usize {
-        self.chars.peek().map_or(self.text.len(), |(at, _)| *at)
-    }
-
-    fn rest(&mut self) -> &'t str {
-        let here = self.here();
-        &self.text[here..]
-    }
-
-    /// To behind the next `end`.
-    fn pass_through(&mut self, end: &str) {
-        let target = self.rest().find(end).map_or(self.text.len(), |at| self.here() + at + end.len());
-        while self.chars.next_if(|(at, _)| *at < target).is_some() {}
-    }
-
-    fn pass_comment(&mut self) {
-        let mut depth = 1;
-        self.chars.next();
-        while depth > 0 {
-            let opens = self.rest().starts_with("/*");
-            depth = match self.rest() {
-                "" => 0,
-                _ if opens => depth + 1,
-                rest if rest.starts_with("*/") => depth - 1,
-                _ => {
-                    self.chars.next();
-                    continue;
-                }
-            };
-            self.chars.by_ref().nth(1);
-        }
-    }
-
-    fn pass_string(&mut self) {
-        while let Some((_, c)) = self.chars.next() {
-            match c {
-                '\\' => drop(self.chars.next()),
-                '"' => return,
-                _ => {}
-            }
-        }
-    }
-
-    /// `'x'` or `'\n'`, but of a lifetime the tick alone.
-    fn pass_character(&mut self) {
-        let mut rest = self.rest().chars();
-        match (rest.next(), rest.next()) {
-            (Some('\\'), _) => {
-                self.chars.by_ref().nth(1);
-                self.pass_through("'");
-            }
-            (Some(_), Some('\'')) => drop(self.chars.by_ref().nth(1)),
-            _ => {}
-        }
-    }
+fn has_word(tokens: TokenStream, wanted: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => word == wanted,
+        TokenTree::Group(group) => has_word(group.stream(), wanted),
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -232,7 +126,7 @@ mod tests {
     const KERNEL: &str = "#[bsr_kernel(bm = 64, bn = 64, bk = 32)]\npub(crate) fn spmm(a: Bsr<[f16; 1]>) -> Dense;\n";
 
     #[test]
-    fn a_block_of_an_impl_is_told_from_others() {
+    fn a_block_of_an_impl_differs_from_others() {
         let within = |head: &str| last(&format!("use x;\n{head} {{ const X: [u8; 2] = [b'{{', 1]; {KERNEL} }}"));
         for head in
             ["impl Layer", "unsafe impl<'a> X for [u8; 4]", "pub trait Kernels: Sized", "impl<const N: usize> A<N>"]
@@ -260,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_strings_and_characters_hold_no_kernels() {
+    fn comments_strings_and_characters_have_no_kernels() {
         for text in [
             "// impl X {\n",
             "/* impl X { /* { */ { */",
@@ -271,7 +165,7 @@ mod tests {
             "const T: &[u8] = br\"{\";",
         ] {
             assert_eq!(last(&format!("{text}{KERNEL}")), None, "{text}");
-            assert_eq!(last(&format!("impl A {{ {text}{KERNEL}")), Some(Mistake::InImpl), "{text}");
+            assert_eq!(last(&format!("impl A {{ {text}{KERNEL} }}")), Some(Mistake::InImpl), "{text}");
         }
     }
 }
