@@ -144,7 +144,7 @@ fn arguments(signature: &Signature, diagnostics: &mut Diagnostics) -> (Vec<Opera
     };
     let arguments: Vec<PatType> = signature.inputs.iter().filter_map(typed).collect();
     if arguments.len() <= TENSORS || arguments.len() < signature.inputs.len() {
-        let fact = format!("an attention reads Q, K, V and a scale; here are {} arguments", signature.inputs.len());
+        let fact = format!("an attention reads Q, K, V and a scale, not {} arguments", signature.inputs.len());
         diagnostics.error_on(signature.inputs.to_token_stream(), &fact, &[EXAMPLE]);
         return (vec![], vec![]);
     }
@@ -155,7 +155,7 @@ fn arguments(signature: &Signature, diagnostics: &mut Diagnostics) -> (Vec<Opera
     let scale = &arguments[TENSORS];
     let is_scale = matches!(&*scale.pat, Pat::Ident(name) if name.ident == "scale");
     if !is_scale || scale.ty.to_token_stream().to_string() != "f32" {
-        diagnostics.error_on(scale, "the fourth argument is `scale: f32`, what products are multiplied by", &[EXAMPLE]);
+        diagnostics.error_on(scale, "the fourth argument is `scale: f32`, the factor of the products", &[EXAMPLE]);
     }
     match &signature.output {
         ReturnType::Type(_, result) => {
@@ -174,7 +174,7 @@ fn score(body: Option<&TokenTree>, further: &[Parameter], diagnostics: &mut Diag
         if let Some(first) = further.first() {
             let (name, place) = first.name();
             let help = ["give the function a body: `{ s * scale }`".to_owned()];
-            diagnostics.error(place, &format!("`{name}` is for the score, and there is none"), &help);
+            diagnostics.error(place, &format!("`{name}` is an operand of the score, and there is no score"), &help);
         }
         return None;
     };

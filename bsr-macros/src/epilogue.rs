@@ -1,4 +1,4 @@
-//! The body of a kernel function: what becomes of a sum before it is written.
+//! The body of a kernel function: the computation applied to each sum before it is written.
 
 use bsr_codegen::Epilogue;
 use bsr_codegen::epilogue::{InputKind, Lexeme, LexemeKind, ParameterSyntax, Program, parse_function};
@@ -73,10 +73,10 @@ pub(crate) fn read(
     let Some(TokenTree::Group(group)) = body else {
         if let Some(first) = further.first() {
             let help = ["give the function a body: `{ acc + bias }`".to_owned()];
-            let fact = format!("`{}` is for the epilogue, and there is none", first.syntax.name);
+            let fact = format!("`{}` is an operand of the epilogue, and there is no epilogue", first.syntax.name);
             diagnostics.error(first.syntax.name_place, &fact, &help);
         } else if let Some(second) = second {
-            diagnostics.error_on(second, "the second result is the epilogue's, and there is none", &[FORM]);
+            diagnostics.error_on(second, "a second result needs an epilogue", &[FORM]);
         }
         return None;
     };
@@ -90,7 +90,7 @@ pub(crate) fn read(
     };
     match (program.reduction(), second) {
         (Some(reduction), None) => {
-            let fact = format!("the body has a second result, the {} of every row", reduction.as_str());
+            let fact = format!("the body has a second result, the {} of each row", reduction.as_str());
             diagnostics.error_on(body, &fact, &[form]);
         }
         (None, Some(second)) => diagnostics.error_on(second, "the body has one result", &[FORM]),

@@ -93,10 +93,10 @@ fn check_parameters(item: &Item, request: &Request<Tokens>, diagnostics: &mut Di
             operand.as_ref().and_then(|operand| operand.parameter.as_ref()).is_some_and(|used| used == parameter)
         });
         if !is_used {
-            diagnostics.error_on(parameter, &format!("`{parameter}` types no operand"), &["drop it"]);
+            diagnostics.error_on(parameter, &format!("`{parameter}` is not the type of an operand"), &["drop it"]);
         } else if !has_list && request.errors.is_empty() {
             let help = format!("list the types, as in `dtype = [f16, bf16]`, or write one in place of `{parameter}`");
-            diagnostics.error_on(parameter, &format!("no list says what `{parameter}` stands for"), &[&help]);
+            diagnostics.error_on(parameter, &format!("no list gives the types of `{parameter}`"), &[&help]);
         }
     }
 }

@@ -67,8 +67,8 @@ impl Library {
                 Self(Some(quote!(::#renamed)))
             }
             Err(Error::CrateNotFound { .. }) => {
-                let fact = format!("this crate has no dependency on `{PACKAGE}` of its own");
-                let help = "say by which path it reaches the library: `crate = path::to::bsr`";
+                let fact = format!("this crate does not depend on `{PACKAGE}` itself");
+                let help = "give the path of the library: `crate = path::to::bsr`";
                 diagnostics.error(Span::call_site().into(), &fact, &[help.to_owned()]);
                 Self::default()
             }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let error = |args: &str, found| read(args, found).2;
-        assert!(error("bm = 64", absent()).contains("no dependency on `bsr-gemm` of its own"));
+        assert!(error("bm = 64", absent()).contains("does not depend on `bsr-gemm` itself"));
         assert!(error("crate = 3, bm = 64", named("bsr")).contains("`crate` names the path of the library"));
         assert!(error("crate: other", named("bsr")).contains("`crate` names the path of the library"));
         assert!(error("crate = a, crate = b", named("bsr")).contains("`crate` is given twice"));

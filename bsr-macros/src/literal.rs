@@ -24,5 +24,5 @@ pub(crate) const ELEMENTS: [Dtype; 7] =
 /// The spec as a constant expression: its sizes, and a setter for every key that is not at its default.
 pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {
     let expression = spec.expression("::bsr");
-    expression.parse().unwrap_or_else(|error| unreachable!("`{expression}` is no expression: {error}"))
+    expression.parse().unwrap_or_else(|error| unreachable!("`{expression}` is not an expression: {error}"))
 }

@@ -157,7 +157,7 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
 }
 
 pub(crate) fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
-    let help = ["a kernel is a plain `fn`; launching it is what has effects"];
+    let help = ["a kernel is a plain `fn`; only its launch can be `async`, `const` or `unsafe`"];
     let mut refuse = |node: &dyn ToTokens, what: &str| {
         let fact = format!("a kernel function cannot be {what}");
         diagnostics.error_on(node, &fact, &help);

@@ -23,12 +23,12 @@ impl Mistake {
     pub(crate) fn words(self, name: &Ident) -> (String, String) {
         match self {
             Self::InImpl => (
-                "a kernel is an item of its own, and no part of an `impl` or a `trait`".into(),
+                "a kernel is a free item, not a part of an `impl` or a `trait`".into(),
                 "move it out of the block".into(),
             ),
             Self::SecondOfName => (
-                format!("there is a kernel `{name}` in this module already"),
-                "give one of them another name; kernels that differ in a list of values make one family".into(),
+                format!("this module already has a kernel `{name}`"),
+                "rename one of them, or declare kernels that differ in a list of values as one family".into(),
             ),
         }
     }

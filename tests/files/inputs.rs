@@ -246,7 +246,7 @@ fn what_is_called_a_database_and_is_none_is_told_alike() {
 fn brackets_without_end_are_refused_wherever_a_spec_stands() {
     let folder = Folder::new();
     let deep = format!("|| {}acc{}", "(".repeat(20_000), ")".repeat(20_000));
-    let told = || contains("an expression is more than 100 deep");
+    let told = || contains("an expression is nested more than 100 levels deep");
     let spec = format!("bm = 64, bn = 64, bk = 32, epilogue = \"{deep}\"");
     folder.bsr(&["plan", &spec]).code(2).stderr(told());
     fs::write(folder.path("k.toml"), spec.replace(", ", "\n")).unwrap();

@@ -71,19 +71,18 @@ impl<P: Place> Builder<P> {
 
     pub(super) fn declare(&mut self, parameters: &[ParameterSyntax<P>]) {
         if let Some(first) = parameters.get(MOST_INPUTS) {
-            let fact =
-                format!("{} takes at most {MOST_INPUTS} parameters, here are {}", self.kinds.one, parameters.len());
-            self.error(first.name_place.clone(), fact, &["pack scalars into a vector, or fuse less"]);
+            let fact = format!("{} takes at most {MOST_INPUTS} parameters, not {}", self.kinds.one, parameters.len());
+            self.error(first.name_place.clone(), fact, &["combine scalars into a vector, or fuse fewer operands"]);
         }
         for parameter in parameters.iter().take(MOST_INPUTS) {
             let name = &parameter.name;
             if self.scopes[0].contains_key(name) {
                 let fact = match name.as_str() {
-                    "acc" => "`acc` is the sum of an element of C: no parameter can have its name".to_owned(),
+                    "acc" => "`acc` is the sum of an element of C and cannot be the name of a parameter".to_owned(),
                     _ if Given::ALL.iter().any(|(known, _)| known == name) || matches!(name.as_str(), "s" | "inf") => {
-                        format!("`{name}` is what every score is told: no parameter can have its name")
+                        format!("`{name}` is defined in every score and cannot be the name of a parameter")
                     }
-                    _ => format!("there are two parameters `{name}`"),
+                    _ => format!("two parameters have the name `{name}`"),
                 };
                 self.error(parameter.name_place.clone(), fact, &["choose another name"]);
                 continue;
@@ -142,9 +141,9 @@ impl<P: Place> Builder<P> {
     pub(super) fn float(&mut self, value: Value, place: &P) -> Id {
         let fact = match value {
             Value::Float(id) => return id,
-            Value::Truth(..) => "a comparison is no number",
+            Value::Truth(..) => "a comparison is not a number",
             Value::Collected(..) | Value::Pair(..) => {
-                "a sum or maximum of a row is a result, and no number to go on with"
+                "a sum or maximum of a row is a result and cannot be used in an expression"
             }
         };
         let help = match value {
@@ -181,7 +180,7 @@ impl<P: Place> Builder<P> {
         let near = suggest::nearest(name, &names);
         let mut help: Vec<String> = Vec::new();
         if matches!(name, "a" | "b") {
-            help.push("the factors are multiplied already: `acc` is their sum".to_owned());
+            help.push("`acc` is the sum of the products of A and B".to_owned());
         } else if Program::FUNCTIONS.iter().any(|(known, ..)| *known == name) {
             help.push(format!("`{name}` is a function: `{name}(acc)`"));
         } else if !near.is_empty() {

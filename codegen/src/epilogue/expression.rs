@@ -125,13 +125,13 @@ impl<P: Place> Parser<'_, P> {
         match digits.strip_suffix("f32").unwrap_or(&digits).parse::<f32>() {
             Ok(value) if value.is_finite() => self.builder.literal(value),
             Ok(_) => {
-                self.builder.error(place, format!("`{text}` is beyond f32, which ends at 3.4e38"), &[]);
+                self.builder.error(place, format!("`{text}` is out of the range of f32, which ends at 3.4e38"), &[]);
                 BROKEN
             }
             Err(_) => {
                 self.builder.error(
                     place,
-                    format!("`{text}` is no number of an epilogue"),
+                    format!("`{text}` is not a number of an epilogue"),
                     &["write `0.5`, `2` or `1e-3`"],
                 );
                 BROKEN
@@ -174,7 +174,7 @@ impl<P: Place> Parser<'_, P> {
             }
             _ => {
                 let help = "results are `x` or `(x, row_sum(y))` or `(x, row_max(y))`";
-                let fact = format!("{} values in parentheses are no result", values.len());
+                let fact = format!("{} values in parentheses are not a result", values.len());
                 self.builder.error(whole, fact, &[help]);
                 Ok(Value::Float(BROKEN))
             }
@@ -212,7 +212,7 @@ impl<P: Place> Parser<'_, P> {
         }
         let x = self.block()?;
         if !self.next_is_word("else") {
-            return Err(self.unexpected("expected `else`", &["both sides of an `if` have a value"]));
+            return Err(self.unexpected("expected `else`", &["both branches of an `if` need a value"]));
         }
         self.advance();
         self.text.push_str(" else ");

@@ -376,8 +376,8 @@ impl Program {
     /// exponential is what counts. Subnormal values of exponentials are 0: `sigmoid`, `silu` and `gelu` are 0 where e^x is.
     pub const FUNCTIONS: [(&'static str, &'static str, &'static str, &'static str); 18] = [
         ("fma", "x, y, z", "x y + z, rounded once", "2^-24"),
-        ("min", "x, y", "the lesser; NaN where one is", "0"),
-        ("max", "x, y", "the greater; NaN where one is", "0"),
+        ("min", "x, y", "the smaller; NaN if either is", "0"),
+        ("max", "x, y", "the larger; NaN if either is", "0"),
         ("clamp", "x, low, high", "min(max(x, low), high)", "0"),
         ("select", "a < b, x, y", "x where a < b, else y", "0"),
         ("relu", "x", "max(x, 0)", "0"),
@@ -392,6 +392,6 @@ impl Program {
         ("gelu", "x", "x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))", "2^-20 + (|x| + |x|^3 / 16) 2^-22"),
         ("gelu_erf", "x", "x / 2 (1 + erf(x / sqrt(2)))", "2^-19 + x^2 2^-23"),
         ("row_sum", "x", "the second result: the sum of x along each row of C", "of f32 sums in any order"),
-        ("row_max", "x", "the second result: the greatest x of each row of C", "0"),
+        ("row_max", "x", "the second result: the largest x of each row of C", "0"),
     ];
 }

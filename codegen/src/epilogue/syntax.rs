@@ -40,7 +40,7 @@ pub fn parse_function<P: Place>(
     end: &P,
 ) -> Result<Program, Vec<EpilogueError<P>>> {
     if body.is_empty() {
-        let help = ["end the function with `;` to store the sum as it is, or say what becomes of it: `{ relu(acc) }`"];
+        let help = ["end the function with `;` to store the sum unchanged, or compute with it: `{ relu(acc) }`"];
         return Err(vec![EpilogueError::new(end.clone(), "the body is empty", &help)]);
     }
     let mut parser = Parser::new(body, end, Builder::new());
@@ -58,7 +58,7 @@ pub fn parse_score<P: Place>(
     end: &P,
 ) -> Result<Program, Vec<EpilogueError<P>>> {
     if body.is_empty() {
-        let help = ["end the function with `;` for `s * scale`, or say what the score is: `{ s * scale }`"];
+        let help = ["end the function with `;` for `s * scale`, or write the score: `{ s * scale }`"];
         return Err(vec![EpilogueError::new(end.clone(), "the body is empty", &help)]);
     }
     let mut parser = Parser::new(body, end, Builder::of_score());
@@ -140,7 +140,7 @@ impl<'t, P: Place> Parser<'t, P> {
         if let Some(token) = self.tokens.get(self.at) {
             let fact = format!("expected nothing after the result, found {}", token.kind.describe());
             let help = match token.kind {
-                LexemeKind::Sign(".") => "there are no methods: write `max(acc, 0)`",
+                LexemeKind::Sign(".") => "write a function: `max(acc, 0)`",
                 LexemeKind::Other(_) => {
                     "the operators are `+ - * /` and, within `if`, comparisons; `x * x` is a square"
                 }
@@ -174,8 +174,8 @@ impl<'t, P: Place> Parser<'t, P> {
         while self.next_is_word("let") {
             self.at += 1;
             if self.next_is_word("mut") {
-                let help = ["drop `mut`, and give what is new a new name"];
-                self.builder.error(self.here(), "a name keeps its value, there is no `mut`", &help);
+                let help = ["drop `mut`, and give the new value a new name"];
+                self.builder.error(self.here(), "names are immutable, there is no `mut`", &help);
                 self.at += 1;
             }
             let (name, place) = self.name("a name after `let`")?;
@@ -201,8 +201,8 @@ impl<'t, P: Place> Parser<'t, P> {
     /// Reads something within an expression, which may hold another expression: no deeper than the stack allows.
     pub(super) fn within<T>(&mut self, read: fn(&mut Self) -> Read<P, T>) -> Read<P, T> {
         if self.depth == MOST_DEPTH {
-            let fact = format!("an expression is more than {MOST_DEPTH} deep");
-            let help = "give an inner part a name: `let x = ..;`";
+            let fact = format!("an expression is nested more than {MOST_DEPTH} levels deep");
+            let help = "name an inner expression: `let x = ..;`";
             return Err(EpilogueError::new(self.here(), fact, &[help]));
         }
         self.depth += 1;
@@ -324,7 +324,7 @@ impl Kinds {
     /// Those of a score.
     pub(super) const SCORE: Self = Self {
         words: &["Rows", "Cols", "Heads", "f32"],
-        forms: "what a score reads is `Rows<f32>` (by query), `Cols<f32>` (by key), `Heads<f32>` (by head) or `f32`",
+        forms: "an operand of a score is `Rows<f32>` (by query), `Cols<f32>` (by key), `Heads<f32>` (by head) or `f32`",
         of: "score",
         one: "a score",
     };
@@ -358,8 +358,8 @@ pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>, kinds: Kinds) -> Result
         (_, Some("bf16")) => Dtype::BF16,
         (_, Some(element)) => {
             let mut help = near(element, &ELEMENTS);
-            help.push(format!("elements of {}'s operand are {}", kinds.one, suggest::either(&ELEMENTS)));
-            return Err((format!("`{name}` cannot hold `{element}`"), help));
+            help.push(format!("an operand of {} has elements {}", kinds.one, suggest::either(&ELEMENTS)));
+            return Err((format!("`{name}` cannot have elements `{element}`"), help));
         }
     };
     Ok(match kind.as_str() {

@@ -195,8 +195,8 @@ fn depth_has_a_limit_and_length_has_none() {
     }
     for text in [101, 50_000].into_iter().flat_map(nested) {
         let errors = read(&text).unwrap_err();
-        assert_eq!(errors[0].fact, "an expression is more than 100 deep");
-        assert_eq!(errors[0].help, ["give an inner part a name: `let x = ..;`"]);
+        assert_eq!(errors[0].fact, "an expression is nested more than 100 levels deep");
+        assert_eq!(errors[0].help, ["name an inner expression: `let x = ..;`"]);
     }
     // One after the other there may be any number of them.
     let terms: String = (0..60_000).map(|term| format!(" + {term}.5 * (acc)")).collect();

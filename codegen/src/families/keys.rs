@@ -33,9 +33,9 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op",
             format!("mma = {} has no kernels of op = {}", spec.mma, spec.op),
             match spec.op {
-                Op::Attention => "attention is a choice of mma = wgmma",
-                Op::Sdd => "SDDMM is a choice of mma = wgmma",
-                _ => "a sparse right factor is a choice of mma = wgmma",
+                Op::Attention => "attention needs mma = wgmma",
+                Op::Sdd => "SDDMM needs mma = wgmma",
+                _ => "a sparse right factor needs mma = wgmma",
             },
             "op = dsd, or mma = wgmma",
         ));
@@ -44,7 +44,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
         errors.push(PlanError::new(
             Key::Score.as_str(),
             format!("op = {} has no scores", spec.op),
-            "a score is what attention takes the exponential of, before a row is summed",
+            "a score is the value whose exponential an attention takes",
             "op = attention, or an `epilogue`",
         ));
     }
@@ -52,7 +52,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
         errors.push(PlanError::new(
             Key::D.as_str(),
             format!("op = {} has no heads of {depth} columns", spec.op),
-            "`d` says how many columns Q and K of an attention have",
+            "`d` is the number of columns of Q and K in an attention",
             "op = attention, or drop `d`",
         ));
     }
@@ -69,8 +69,8 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
     {
         errors.push(PlanError::new(
             Key::Split.as_str(),
-            "split = long is not planned for a batch, an attention, or tiles in turn",
-            "it divides the long tiles of one product, where tiles are balanced; here it would be split = auto",
+            "split = long is not supported for a batch, an attention, or schedule = strided",
+            "it divides the longest tiles of one product whose schedule is balanced; here it would equal split = auto",
             "split = auto",
         ));
     }
@@ -82,8 +82,8 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "arch",
             format!("mma = {} does not exist on {target}", spec.mma),
             match spec.mma {
-                Mma::Wgmma => "wgmma is Hopper's alone: sm_90a".to_owned(),
-                _ => format!("ldmatrix and mma.sync.m16n8k16 are of {} and newer", targets[0]),
+                Mma::Wgmma => "wgmma exists only on Hopper: sm_90a".to_owned(),
+                _ => format!("ldmatrix and mma.sync.m16n8k16 need {} or newer", targets[0]),
             },
             match spec.mma {
                 Mma::Wgmma => format!("arch = {}, or mma = {}", targets[0], fallback(target)),
@@ -107,7 +107,7 @@ fn check_full_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             spec.epilogue_key(),
             format!("`{name}` is {found}, and {fact}"),
-            format!("op = {}: a full operand has an element for every one of C's, and lies as they do", spec.op),
+            format!("op = {}: a full operand has the shape and the layout of C", spec.op),
             format!("{name}: {}", wanted.words()),
         ));
     }

@@ -1,7 +1,7 @@
 //! What WGMMA asks of its factors, whichever way round a kernel has them.
 
 use crate::plan::{Major, SparseTimesDense};
-use crate::plan::{PlanError, PlanErrors};
+use crate::plan::{PlanError, PlanErrors, check_factors};
 use crate::{Dtype, KernelSpec, Layout, Op};
 
 /// Both factors are of types that one instruction takes, and summed in the type that it has for them.
@@ -16,22 +16,7 @@ pub(crate) fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
             ));
         }
     }
-    if spec.a != spec.b && !(spec.a.is_fp8() && spec.b.is_fp8()) {
-        errors.push(PlanError::new(
-            "b",
-            format!("A is {} and B is {}", spec.a, spec.b),
-            "one WGMMA instruction multiplies operands of the same type, or e4m3 and e5m2 in any mix",
-            format!("b = {}", spec.a),
-        ));
-    }
-    if spec.acc != spec.a.accumulator() {
-        errors.push(PlanError::new(
-            "acc",
-            format!("sums of {} products are not kept in {}", spec.a, spec.acc),
-            format!("WGMMA adds {} products in {}", spec.a, spec.a.accumulator()),
-            format!("acc = {}", spec.a.accumulator()),
-        ));
-    }
+    check_factors(spec, "WGMMA", errors);
 }
 
 /// A sparse operand has no layout, and 8-bit operands lie along K.
@@ -39,16 +24,16 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
     if spec.op == Op::Dsd && spec.a_layout != Layout::RowMajor {
         errors.push(PlanError::new(
             "a_layout",
-            "the A of dsd is sparse",
-            "its values lie block after block, row by row within a block",
+            "with op = dsd A is sparse and has no layout",
+            "its values are stored block after block, row by row within a block",
             "drop `a_layout` (for the transposed product, with transpose = on)",
         ));
     }
     if spec.op == Op::Dds && spec.b_layout != spec.b.default_b_layout() {
         errors.push(PlanError::new(
             "b_layout",
-            "the B of dds is sparse",
-            "its values lie block after block, row by row within a block",
+            "with op = dds B is sparse and has no layout",
+            "its values are stored block after block, row by row within a block",
             "drop `b_layout` (for the product with B transposed, with transpose = on)",
         ));
     }
@@ -57,15 +42,13 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
             false => PlanError::new(
                 "b_layout",
                 format!("B is {} and row-major", spec.b),
-                "WGMMA reads 8-bit operands along K only: B[K, N] must lie as [N, K], K contiguous; only 16-bit \
-                 operands can be transposed on the way",
-                "b_layout = col, and transpose B once: `Dense::to_layout`, or the quantise helper, which returns it so",
+                "WGMMA reads 8-bit operands along K only: B[K, N] must be stored as [N, K], K contiguous; only 16-bit operands can be transposed during the load",
+                "b_layout = col, and transpose B once: `Dense::to_layout`, or quantise it with the quantise helper, which returns this layout",
             ),
             true => PlanError::new(
                 "a_layout",
                 format!("A is {} and column-major", spec.a),
-                "WGMMA reads 8-bit operands along K only: the rows of A[M, K] must be contiguous; only 16-bit operands \
-                 can be transposed on the way",
+                "WGMMA reads 8-bit operands along K only: the rows of A[M, K] must be contiguous; only 16-bit operands can be transposed during the load",
                 "a_layout = row, and transpose A once: `Dense::to_layout`",
             ),
         });

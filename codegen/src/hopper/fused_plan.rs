@@ -1,6 +1,7 @@
 //! What epilogues ask of every family that has them: which can be planned, and the parameters of their operands.
 
-use crate::epilogue::{Input, InputKind, Program};
+use super::CONSUMER_OVERHEAD;
+use crate::epilogue::{Input, InputKind, Lines, Program};
 use crate::plan::{Argument, Operand, Parameter, Problem, TensorMap};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Dtype, KernelSpec};
@@ -41,7 +42,7 @@ pub(crate) fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanError
     if spec.out.is_integer() {
         errors.push(PlanError::new(
             "out",
-            "the result of an epilogue is no integer",
+            "the result of an epilogue cannot be an integer",
             format!("an epilogue computes in f32, and C is {}", spec.out),
             "out = f32, f16 or bf16",
         ));
@@ -49,8 +50,8 @@ pub(crate) fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanError
     if spec.batch.is_on() {
         errors.push(PlanError::new(
             spec.epilogue_key(),
-            "a kernel for a list of problems has no epilogue",
-            "vectors, full operands and scalars are those of one problem, and a list has many",
+            "a kernel for a list of problems has no `epilogue`",
+            "vectors, full operands and scalars belong to one problem, and a list has several",
             "batch = off",
         ));
     }
@@ -59,13 +60,37 @@ pub(crate) fn check(spec: &KernelSpec, program: &Program, errors: &mut PlanError
     if let [first, second, ..] = tiles[..] {
         errors.push(PlanError::new(
             spec.epilogue_key(),
-            "an epilogue with two full operands is not planned",
-            format!("`{}` and `{}` would be read through the one place where C is staged", first.name, second.name),
-            "add them to one matrix before, or fuse one of them",
+            "an epilogue with two full operands is not supported",
+            format!("`{}` and `{}` would both be read through the staging buffer of C", first.name, second.name),
+            "combine them into one matrix first, or fuse only one of them",
         ));
     }
     if let [tile, ..] = tiles[..] {
         check_size(spec, tile, errors);
+    }
+}
+
+/// Refuses an epilogue whose values of a thread's `rows` rows do not fit beside its accumulators; `narrowest` is the least `bn`.
+pub(crate) fn check_registers(
+    spec: &KernelSpec,
+    program: &Program,
+    rows: u32,
+    (accumulators, registers): (u32, u32),
+    narrowest: u32,
+    errors: &mut PlanErrors,
+) {
+    let of_rows = Lines::row_registers(program, rows);
+    let needed = accumulators + of_rows + CONSUMER_OVERHEAD;
+    if needed > registers {
+        errors.push(PlanError::new(
+            "epilogue",
+            "the values of the epilogue do not fit the register file",
+            format!(
+                "{accumulators} accumulators + {of_rows} values of {rows} rows + {CONSUMER_OVERHEAD} for addresses = \
+                 {needed} registers per thread; a consumer has {registers}"
+            ),
+            format!("bn = {}, or fewer vectors", (spec.bn / 2).max(narrowest)),
+        ));
     }
 }
 
@@ -75,9 +100,9 @@ fn check_size(spec: &KernelSpec, tile: &Input, errors: &mut PlanErrors) {
     if wanted.bytes() == 1 {
         errors.push(PlanError::new(
             spec.epilogue_key(),
-            format!("a full operand beside a result of type {wanted} is not planned"),
+            format!("a full operand is not supported with a result of type {wanted}"),
             format!(
-                "`{}` is read from where C is staged, whose elements have {} B, those of {found} {} B",
+                "`{}` is read through the staging buffer of C, whose elements have {} B, and {found} has {} B",
                 tile.name,
                 wanted.bytes(),
                 found.bytes()
@@ -93,7 +118,7 @@ fn check_size(spec: &KernelSpec, tile: &Input, errors: &mut PlanErrors) {
             spec.epilogue_key(),
             format!("`{}` is {found} and C is {wanted}", tile.name),
             format!(
-                "it is read from where C is staged, so its elements have {} B as C's have, not {} B",
+                "it is read through the staging buffer of C: its elements must have {} B as those of C, not {} B",
                 wanted.bytes(),
                 found.bytes()
             ),

@@ -13,6 +13,7 @@ pub(crate) mod ring;
 mod roles;
 pub(crate) mod split_k;
 pub(crate) mod store;
+pub(crate) mod table;
 pub(crate) mod tma;
 pub(crate) mod wgmma;
 

@@ -16,29 +16,29 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let mut refuse = |fact: &str, why: &str, help: &str| errors.push(PlanError::new("permute", fact, why, help));
     if spec.op != Op::Dsd || spec.transpose.is_on() {
         refuse(
-            "rows are put in another order where A is sparse and read as it is stored",
-            "an order that is kept with a matrix is one of its stored rows, which here are not C's",
+            "`permute` needs a sparse A that is not transposed",
+            "the order belongs to the stored rows of the sparse matrix, which here are not the rows of C",
             "permute = off, or op = dsd and transpose = off",
         );
     }
     if spec.c_layout == Layout::ColMajor {
         refuse(
-            "rows of a column-major C are not put in another order",
-            "a row would be written element by element, each to a line of its own",
+            "the rows of a column-major C cannot be permuted",
+            "each element of a row would be written to its own cache line",
             "c_layout = row",
         );
     }
     if spec.batch.is_on() {
         refuse(
-            "a kernel for a list of problems has no order of rows",
-            "every problem would have one of its own",
+            "a kernel for a list of problems cannot permute rows",
+            "each problem would have its own order",
             "batch = off",
         );
     }
     if let Some(name) = spec.epilogue.and_then(|epilogue| by_rows(epilogue.program())) {
         refuse(
-            &format!("an epilogue with {name} is not planned beside an order of rows"),
-            "what it reads or collects by rows would be in one order or the other",
+            &format!("an epilogue with {name} is not supported together with `permute`"),
+            "the order of the rows that it reads or reduces would be ambiguous",
             "permute = off, or an epilogue of scalars and vectors by columns",
         );
     }

@@ -43,8 +43,9 @@ impl Workspace {
     /// The row of a plan's table.
     pub(crate) fn row(&self, split: SplitK) -> [String; 3] {
         let Self { sums_bytes, places_bytes, .. } = self;
-        let why =
-            format!("a part of a tile's K takes {places_bytes} B of the workspace, {sums_bytes} a consumer and a flag");
+        let why = format!(
+            "a split-K partial takes {places_bytes} B of the workspace: {sums_bytes} B per consumer and a flag"
+        );
         ["split K".to_owned(), split.to_string(), why]
     }
 

@@ -150,7 +150,7 @@ impl Shape {
     /// [`ShapeError`] where there are too many rows of tiles, or sums that do not fit 32 bits.
     pub fn new(request: &ListRequest) -> Result<Self, ShapeError> {
         let ListRequest { tile, rows, block_columns, n, group, clusters, tile_bytes } = *request;
-        let help = "a host Structure, or a kernel with larger tiles";
+        let help = "a host `Structure`, or a kernel with larger tiles";
         let limit = |what, value: u64, most: u64| match value > most {
             true => Err(ShapeError { what, value, most, help }),
             false => Ok(value as u32),

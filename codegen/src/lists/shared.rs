@@ -61,7 +61,7 @@ impl SharedLists {
     /// [`ShapeError`] for more of something than the kernels count.
     pub fn new(shared: SharedColumns, request: &ListRequest, block_width: usize) -> Result<Self, ShapeError> {
         let limit = |what, value: u64, most: u64| match value > most {
-            true => Err(ShapeError { what, value, most, help: "larger blocks, or a host Structure" }),
+            true => Err(ShapeError { what, value, most, help: "larger blocks, or a host `Structure`" }),
             false => Ok(()),
         };
         let block_rows = request.rows.div_ceil(shared.rows as usize);

@@ -49,10 +49,28 @@ impl PlanError {
     pub(crate) fn no_integer(spec: &KernelSpec) -> Self {
         Self::new(
             "out",
-            format!("a product of {} matrices is no integer", spec.a),
-            "out = i32 is what i8 x i8 sums to",
+            format!("a product of {} matrices cannot be an integer", spec.a),
+            "out = i32 needs i8 operands",
             format!("out = {}", spec.a.default_out()),
         )
+    }
+
+    /// A size that is not a multiple of `unit` up to `largest`: the arithmetic, and the nearest sizes that are.
+    pub(crate) fn size(key: &'static str, what: &str, value: u32, (unit, largest): (u32, u32), why: &str) -> Self {
+        let arithmetic = if value > largest {
+            format!("{value} > {largest}, the largest supported")
+        } else if value == 0 {
+            why.to_owned()
+        } else {
+            format!("{value} = {} x {unit} + {}; {why}", value / unit, value % unit)
+        };
+        let below = (value / unit * unit).min(largest / unit * unit);
+        let nearest = match below {
+            0 => unit.to_string(),
+            below if below + unit > largest => below.to_string(),
+            below => format!("{below} or {}", below + unit),
+        };
+        Self::new(key, format!("{what} of {value} are not supported"), arithmetic, format!("{key} = {nearest}"))
     }
 
     /// The spec key to blame, for instance `"stages"`.
@@ -106,6 +124,27 @@ impl PlanErrors {
     /// The reasons, in the order of the planning recipe.
     pub fn iter(&self) -> std::slice::Iter<'_, PlanError> {
         self.0.iter()
+    }
+}
+
+/// Refuses factors that one instruction does not multiply together, and accumulators of another type than it has.
+pub(crate) fn check_factors(spec: &KernelSpec, instruction: &str, errors: &mut PlanErrors) {
+    if spec.a != spec.b && !(spec.a.is_fp8() && spec.b.is_fp8()) {
+        errors.push(PlanError::new(
+            "b",
+            format!("A is {} and B is {}", spec.a, spec.b),
+            format!("one {instruction} multiplies operands of the same type, or e4m3 and e5m2 in any mix"),
+            format!("b = {}", spec.a),
+        ));
+    }
+    let accumulator = spec.a.accumulator();
+    if spec.acc != accumulator {
+        errors.push(PlanError::new(
+            "acc",
+            format!("products of {} cannot be accumulated in {}", spec.a, spec.acc),
+            format!("{instruction}s accumulate products of {} in {accumulator}", spec.a),
+            format!("acc = {accumulator}"),
+        ));
     }
 }
 

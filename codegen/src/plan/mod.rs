@@ -21,6 +21,7 @@ mod tensor_map;
 use std::sync::Arc;
 
 pub use attention::{AttentionProblem, AttentionSplit, AttentionTiles, TensorStrides};
+pub(crate) use error::check_factors;
 pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;

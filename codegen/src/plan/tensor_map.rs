@@ -194,7 +194,7 @@ pub enum TensorMapFault {
         size: u64,
     },
     /// A box dimension of 0 or beyond 256.
-    #[error("a box of {shape}: TMA takes 1 to 256 elements a dimension\n  help: copy in smaller boxes")]
+    #[error("a box of {shape}: TMA takes 1 to 256 elements per dimension\n  help: copy in smaller boxes")]
     Box {
         /// The sizes, the contiguous dimension last.
         shape: String,

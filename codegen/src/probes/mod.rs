@@ -167,7 +167,7 @@ impl TileName {
 pub enum ProbesError {
     /// Its family has no warps with roles.
     #[error(
-        "kernels with mma = {mma} have no producer and no consumers, so there are no roles to draw\n  help: mma = wgmma has them"
+        "kernels with mma = {mma} have no producer and no consumers, so there are no roles to probe\n  help: mma = wgmma has them"
     )]
     NoRoles {
         /// What it multiplies with.
@@ -175,8 +175,7 @@ pub enum ProbesError {
     },
     /// Capacity or CTAs out of bounds.
     #[error(
-        "rings of {records} records for {ctas} CTAs of {roles} roles: at least 1 CTA and 1 record, at most {MOST_RECORDS} \
-         records a ring, and at most {most} bytes of rings, which are {ctas} x {roles} x {ring} = {bytes}\n  help: fewer CTAs \
+        "rings of {records} records for {ctas} CTAs of {roles} roles: at least 1 CTA and 1 record, at most {MOST_RECORDS} records per ring, and at most {most} bytes of rings, which are {ctas} x {roles} x {ring} = {bytes}\n  help: fewer CTAs \
          or fewer records"
     )]
     TooMuch {

@@ -192,7 +192,10 @@ impl SpecErrorKind {
                 let takes = format!("`{key}` takes {}", either(accepted));
                 if let Some(older) = Target::older(found).filter(|_| *key == Key::Arch) {
                     return vec![
-                        format!("`arch = {older}`: GPUs run PTX of every older one, but that of `{}`", Target::Sm90a),
+                        format!(
+                            "`arch = {older}`: GPUs run PTX of every older architecture except `{}`",
+                            Target::Sm90a
+                        ),
                         takes,
                     ];
                 }
@@ -225,7 +228,7 @@ impl SpecErrorKind {
                     .collect()
             }
             Self::Contradiction { key, operand, by, .. } => vec![match by {
-                Given::Type => format!("the type already gives it: drop `{key}`"),
+                Given::Type => format!("the type in the signature already states it: drop `{key}`"),
                 Given::Key(_) if *key == Key::Dtype || *by == Given::Key(Key::Dtype) => {
                     format!("give either `dtype` or `{operand}`")
                 }
@@ -280,7 +283,7 @@ fn wrong_type_help(key: Key, found: &Atom) -> Vec<String> {
             }
         }
         Atom::Word(word) if word != "auto" => {
-            vec!["a spec holds literals only: constants and expressions are not evaluated".into()]
+            vec!["a spec has literals only: constants and expressions are not evaluated".into()]
         }
         _ => Vec::new(),
     }

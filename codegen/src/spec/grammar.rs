@@ -138,7 +138,7 @@ impl<P: Place> Source for Reading<'_, P> {
             Atom::Broken => return None,
             Atom::Word(word) | Atom::Quoted(word) if word == "none" || word == "auto" => return body,
             Atom::Quoted(_) if body.is_some() => {
-                let message = format!("the function has a body, and the attribute an `{key}`");
+                let message = format!("the function has a body, and the attribute has an `{key}`");
                 let help = Some(format!("the body is the {key}: drop the key"));
                 (SpecErrorKind::Syntax { message, help }, entry.value_place.clone())
             }
@@ -294,7 +294,7 @@ impl<'r, P: Place> Reading<'r, P> {
             return epilogue;
         }
         if epilogue.is_some() {
-            let message = "`beta = on` is an epilogue, and there is another one".to_owned();
+            let message = "`beta = on` is an epilogue, and the spec has another one".to_owned();
             let c = if op == Op::Sdd { "Bsr" } else { "Dense" };
             let help = Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: {c}<{out}>, beta: f32`"));
             if let Some(entry) = self.entry(Key::Beta) {

@@ -27,7 +27,7 @@ keys! {
     Batch batch: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
         "whether one launch computes a list of products";
     Permute permute: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
-        "whether rows of C are written in an order of the launch";
+        "whether the rows of C are written in an order given at launch";
     Mma mma: Mma = (Mma::Wgmma) choice all
         "the matrix instruction";
     Dtype dtype as Dtype where Dtype::is_factor = (Dtype::F16) fact all
@@ -41,18 +41,18 @@ keys! {
     Out out: Dtype where Dtype::is_result = (Dtype::F16) fact all
         "the element type of C", by_default "`bf16` for FP8, `i32` for `i8`, else the type of A";
     ALayout a_layout: #[serde(default = "row_major")] Layout = (Layout::RowMajor) fact { Wgmma }
-        "how a dense A lies in memory";
+        "the layout of a dense A in memory";
     BLayout b_layout: Layout = (Layout::RowMajor) fact all
-        "how a dense B lies in memory", by_default "`col` for 8-bit B, which has no `row`; else `row`";
+        "the layout of a dense B in memory", by_default "`col` for 8-bit B, which has no `row`; else `row`";
     CLayout c_layout: Layout = (Layout::RowMajor) fact all
-        "how a dense C lies in memory";
+        "the layout of a dense C in memory";
     Scale scale: #[serde(default)] Scale = (Scale::Unscaled) fact { Wgmma }
-        "what the factors are multiplied by: none, tensor, row_col, block";
+        "the granularity of the scale factors: none, tensor, row_col, block";
     // `promoted` alone is a fact: it says to which precision FP8 sums are made.
     Accumulate accumulate: Accumulate = auto choice { Wgmma Scalar }
         "where and how precisely products are summed", by_default "`fast` or `register`, see below";
     Arch arch: Target = auto choice all
-        "the architecture that the PTX is for", by_default "the oldest that has what the kernel needs, see below";
+        "the architecture that the PTX is for", by_default "the oldest one that supports the kernel, see below";
     Warps warps: (u32, u32) = auto choice { MmaSync Wmma }
         "warps of a CTA along M and along N", by_default "the cheapest grid of up to 8";
     Shape shape: Shape = auto choice { Wmma }
@@ -62,34 +62,34 @@ keys! {
     Stages stages: u32 = auto choice { Wgmma MmaSync Wmma }
         "stages of the shared-memory ring", by_default "as many as fit: at most 8 for `wgmma`, 4 for the others";
     Consumers consumers: u32 = auto choice { Wgmma }
-        "consumer warpgroups a CTA", by_default "2, unless 3 or 1 carries a better tile";
+        "consumer warpgroups per CTA", by_default "2, or 3 or 1 if that gives a better tile";
     Cluster cluster: u32 = auto choice { Wgmma }
-        "CTAs a cluster", by_default "1";
+        "CTAs per cluster", by_default "1";
     KStep k_step: u32 = auto choice { Wgmma MmaSync Wmma }
-        "elements of K that one stage holds", by_default "what evenly divides `bk`; small blocks share a stage";
+        "elements of K in one stage", by_default "an even division of `bk`; small blocks share a stage";
     Schedule schedule: Schedule = auto choice all
-        "how tiles are assigned to clusters", by_default "`balanced`; `op = sdd`: each tile to the cluster that is free first";
+        "how tiles are assigned to clusters", by_default "`balanced`; `op = sdd`: each tile to the cluster with the smallest load";
     Swizzle swizzle: u32 = auto choice { Wgmma }
-        "shared-memory swizzle span in bytes", by_default "the widest that a tile's rows fill";
+        "shared-memory swizzle span in bytes", by_default "the widest span that a row of the tile fills";
     Swap swap: Switch = auto choice { Wgmma }
         "whether dense columns are the rows of the matrix instruction",
-        by_default "`on` where the block's rows are no multiple of 64";
+        by_default "`on` if the rows of a block are not a multiple of 64";
     Pack pack: u32 = auto choice { Wgmma }
         "block rows that share a CTA tile", by_default "up to 8, as registers and shared memory allow";
     PackHeads pack_heads: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Wgmma }
         "heads of Q that share a CTA tile of an attention", by_default "1";
     Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
-        "whether the kernel may start while the one before it in the stream ends (programmatic dependent launch)";
+        "whether the kernel may start before the previous kernel in the stream has finished (programmatic dependent launch)";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
-        "whether clusters share the K of a tile: where they then finish together (`auto`), of the longest tiles (`long`), or every tile in so many parts";
+        "whether the K of a tile is divided among clusters (split-K): where this balances them (`auto`), for the longest tiles (`long`), or for every tile, into 2 to 16 parts";
     Epilogue epilogue: Epilogue = auto fact { Wgmma }
-        "what becomes of a sum before it is written", by_default "`none`";
+        "the computation applied to each sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }
         "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
     D d: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
-        "columns of Q and K in an attention, where V has others", by_default "`bn`";
+        "columns of Q and K in an attention, if they differ from those of V", by_default "`bn`";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
-        "whether what C holds is added, times a number of the launch";
+        "whether beta * C is added, with beta given at launch";
 }
 
 /// The layout of a matrix of which nothing is said.

@@ -38,11 +38,11 @@ pub(super) fn numbers(
         _ => None,
     };
     let Some((from, to)) = ends else {
-        let help = "a range goes from one positive integer to another".into();
+        let help = "the ends of a range are positive integers".into();
         return error("is no range of numbers".into(), help);
     };
     if from > to {
-        let fact = format!("runs backwards: {from} is more than {to}");
+        let fact = format!("runs backwards: {from} is greater than {to}");
         return error(fact, format!("write `{key} = {to}{operator}{from}`"));
     }
     if from == to && !inclusive {

@@ -252,7 +252,7 @@ impl<P: Place> Reader<'_, P> {
         let value = match bracket {
             Bracket::Round => Value::Tuple(elements),
             Bracket::Square if elements.is_empty() => {
-                let help = "a list holds one value at least".into();
+                let help = "a list has at least one value".into();
                 self.error(format!("the list of `{key}` is empty"), Some(help), place.clone());
                 Value::BROKEN
             }

@@ -137,7 +137,7 @@ impl Values<'_> {
     /// TOML has no tuples: for a key that takes one, an array of numbers is a tuple.
     fn array(&mut self, key: &str, array: &[Spanned<DeValue<'_>>], place: Range<usize>) -> Value<Range<usize>> {
         if array.is_empty() {
-            let (message, help) = (format!("the list of `{key}` is empty"), "a list holds one value at least");
+            let (message, help) = (format!("the list of `{key}` is empty"), "a list has at least one value");
             let kind = SpecErrorKind::Syntax { message, help: Some(help.into()) };
             self.errors.push(SpecError::new(kind, place));
             return Value::BROKEN;

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use bsr_codegen::Plan;
+
+use crate::planning::{plan, try_plan};
+
 /// Compares `text` with the snapshot `snapshots/{name}.snap`.
 pub(crate) fn golden(name: &str, text: &str) {
     golden_in("snapshots", name, text);
@@ -14,6 +18,25 @@ pub(crate) fn golden_in(folder: &str, name: &str, text: &str) {
     settings.set_omit_expression(true);
     settings.set_snapshot_path(format!("../{folder}"));
     settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+/// Specs with their summaries, and what else `more` states of their plans.
+pub(crate) fn golden_plans<'s>(name: &str, specs: impl IntoIterator<Item = &'s str>, more: impl Fn(&Plan) -> String) {
+    let of = |text| {
+        let plan = plan(text);
+        format!("{text}\n{}\n{}\n", plan.summary(), more(&plan))
+    };
+    golden(name, &specs.into_iter().map(of).collect::<String>());
+}
+
+/// Specs with their refusals, all of which have a remedy.
+pub(crate) fn golden_refusals(folder: &str, name: &str, specs: &[&str]) {
+    let of = |text: &&str| {
+        let errors = try_plan(text).expect_err(text);
+        assert!(errors.iter().all(|error| error.help().is_some()), "{errors}");
+        format!("{text}\n\n{errors}\n\n")
+    };
+    golden_in(folder, name, &specs.iter().map(of).collect::<String>());
 }
 
 /// The lines of the section whose heading starts with `name`, heading included.

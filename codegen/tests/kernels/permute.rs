@@ -27,9 +27,9 @@ fn a_launch_gives_c_its_lines_and_the_order() {
 #[test]
 fn what_has_no_order_of_rows_is_refused_with_a_remedy() {
     for (text, fact, help) in [
-        ("bm = 128, bn = 64, bk = 64, op = dds", "where A is sparse", "op = dsd"),
-        ("bm = 128, bn = 128, bk = 128, op = sdd", "where A is sparse", "op = dsd"),
-        ("bm = 128, bn = 64, bk = 64, transpose = on", "read as it is stored", "transpose = off"),
+        ("bm = 128, bn = 64, bk = 64, op = dds", "needs a sparse A", "op = dsd"),
+        ("bm = 128, bn = 128, bk = 128, op = sdd", "needs a sparse A", "op = dsd"),
+        ("bm = 128, bn = 64, bk = 64, transpose = on", "not transposed", "transpose = off"),
         ("bm = 32, bn = 64, bk = 64, c_layout = col", "column-major C", "c_layout = row"),
         ("bm = 32, bn = 64, bk = 64, batch = on", "list of problems", "batch = off"),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync", "have no `permute`", "mma = wgmma"),

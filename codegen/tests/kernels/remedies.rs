@@ -97,7 +97,7 @@ fn check(spec: &KernelSpec, errors: &PlanErrors) -> Result<Tried, String> {
 const MOST_ROUNDS: usize = 8;
 
 /// Remedies that no key says: they change a closure.
-const PROSE: [&str; 5] = ["fewer vectors", "end the body", "Dense<", "Bsr<", "add them to one matrix"];
+const PROSE: [&str; 5] = ["fewer vectors", "end the body", "Dense<", "Bsr<", "combine them into one matrix"];
 
 /// What a remedy suggests to change, each alternative by itself.
 fn suggestions(error: &PlanError) -> Vec<Vec<Change>> {

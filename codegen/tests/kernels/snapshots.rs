@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
-use crate::golden::{golden, paragraph, section};
-use crate::planning::{plan, try_plan};
+use crate::golden::{golden, golden_refusals, paragraph, section};
+use crate::planning::plan;
 use bsr_codegen::Problem;
 
 const WHOLE: [&str; 4] = [
@@ -247,14 +247,7 @@ fn plans_accepted() {
 
 #[test]
 fn plans_refused() {
-    let mut all = String::new();
-    for text in REFUSED {
-        match try_plan(text) {
-            Ok(plan) => panic!("{text} is planned:\n{plan}"),
-            Err(errors) => writeln!(all, "{text}\n\n{errors}\n").expect("strings take all"),
-        }
-    }
-    golden("plans_refused", &all);
+    golden_refusals("snapshots", "plans_refused", &REFUSED);
 }
 
 /// The numbers that go to the driver, for a ragged problem.

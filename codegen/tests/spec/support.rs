@@ -1,11 +1,11 @@
-//! `docs/src/support.md`: which family takes which value of which key, found out by planning. `BSR_BLESS=1` writes it.
+//! `docs/src/support.md`: which family supports which value of which key, determined by planning. `BSR_BLESS=1` writes it.
 
 use std::fmt::Write;
 
 use bsr_codegen::spec::{Key, Target};
 use bsr_codegen::{KernelSpec, Mma, Plan};
 
-/// A row: what is asked for, in words and as text of a spec. 8-bit operands are tried where the key is theirs alone.
+/// A row: the request in words and as the text of a spec. A key of 8-bit operands alone is tried with these.
 struct Row {
     words: &'static str,
     spec: &'static str,
@@ -63,7 +63,7 @@ const SECTIONS: [(&str, &[Row]); 10] = [
         ],
     ),
     (
-        "Sums and scales",
+        "Accumulation and scales",
         &[
             row("`accumulate = atomic`", "accumulate = atomic, out = f32"),
             row("`accumulate = register`", "accumulate = register"),
@@ -106,8 +106,8 @@ const SECTIONS: [(&str, &[Row]); 10] = [
             row("`op = sdd`: values of blocks, `Bsr<f16>`", "op = sdd, epilogue = \"|x: Bsr<f16>| acc * x\""),
             row("`op = sdd`: a second result", "op = sdd, epilogue = \"|| (acc, row_max(acc))\""),
             row("`op = sdd`: `beta = on`", "op = sdd, beta = on"),
-            row("beside 8-bit results", "dtype = e4m3, out = e4m3, epilogue = \"|x: Rows<f32>| acc * x\""),
-            row("beside i32 results", "dtype = i8, epilogue = \"|x: Rows<f32>| acc * x\""),
+            row("with 8-bit results", "dtype = e4m3, out = e4m3, epilogue = \"|x: Rows<f32>| acc * x\""),
+            row("with i32 results", "dtype = i8, epilogue = \"|x: Rows<f32>| acc * x\""),
         ],
     ),
     (
@@ -163,9 +163,9 @@ fn the_table_of_support_is_what_the_planner_does() {
 fn table() -> String {
     let mut text = String::from(
         "# What is supported\n\n\
-         Every cell was found out by planning a kernel of 128 x 64 blocks and tiles of 128 columns; `codegen/tests/spec/support.rs`\n\
-         makes this page. Where a cell says no, the number leads to the reason; a dash stands where the key is a choice of other\n\
-         instructions, which [its row in the table of keys](keys.md) names.\n",
+         Each cell is the result of planning a kernel with 128 x 64 blocks and tiles of 128 columns; `codegen/tests/spec/support.rs`\n\
+         generates this page. The number after a no refers to the reason below; a dash means that only other instructions have the\n\
+         key, which [its row in the table of keys](keys.md) names.\n",
     );
     let mut reasons: Vec<String> = vec![];
     for (section, rows) in SECTIONS {
@@ -208,7 +208,7 @@ fn cell(mma: Mma, keys: &str, reasons: &mut Vec<String>) -> String {
     }
     let mut numbers: Vec<String> = vec![];
     for error in errors {
-        let error = error.replace("operand a is", "an operand is").replace("operand b is", "an operand is");
+        let error = MERGED.iter().fold(error, |error, (one, all)| error.replace(one, all));
         let at = reasons.iter().position(|known| *known == error).unwrap_or_else(|| {
             reasons.push(error);
             reasons.len() - 1
@@ -218,6 +218,30 @@ fn cell(mma: Mma, keys: &str, reasons: &mut Vec<String>) -> String {
     numbers.dedup();
     format!("no ({})", numbers.join(", "))
 }
+
+/// What refusals of several cells differ in, which their rows and columns name, and the common words. Applied in this order.
+const MERGED: [(&str, &str); 20] = [
+    ("operand a is", "an operand is"),
+    ("operand b is", "an operand is"),
+    ("an operand is e4m3", "an operand has 8 bits"),
+    ("an operand is e5m2", "an operand has 8 bits"),
+    ("an operand is i8", "an operand has 8 bits"),
+    ("A is e4m3 and B is e5m2", "A and B have different types"),
+    ("A is e5m2 and B is e4m3", "A and B have different types"),
+    ("in a column-major C", "in a column-major B"),
+    ("C is column-major", "B is column-major"),
+    ("B is column-major", "B or C is column-major"),
+    ("accumulate = atomic needs", "accumulate = register needs"),
+    ("accumulate = register needs", "accumulate = atomic and register need"),
+    ("mma_sync does not multiply", "wmma does not multiply"),
+    ("mma = mma_sync has no kernels", "mma = scalar has no kernels"),
+    ("mma = wmma has no kernels", "mma = scalar has no kernels"),
+    ("mma = scalar has no kernels", "the instruction has no kernels"),
+    ("does not exist on sm_70", "does not exist on this architecture"),
+    ("does not exist on sm_75", "does not exist on this architecture"),
+    ("does not exist on sm_80", "does not exist on this architecture"),
+    ("does not exist on sm_89", "does not exist on this architecture"),
+];
 
 /// Is it the refusal of a key that the instruction's kernels do not have?
 fn is_of_another(error: &str) -> bool {

@@ -3,6 +3,7 @@
 use super::emit;
 use super::plan::AttentionPlan;
 use crate::KernelSpec;
+use crate::hopper::table::{self, Row, row};
 use crate::plan::{
     AttentionProblem, AttentionTiles, ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, TileScheduler,
 };
@@ -28,113 +29,65 @@ impl KernelPlan for AttentionPlan {
         )
     }
 
-    fn rows(&self) -> Vec<[String; 3]> {
+    fn rows(&self) -> Vec<Row> {
         let (s, t, m) = (&self.spec, &self.tiling, &self.memory);
-        let roles = &t.roles;
         let [of_s, of_o, of_p] = t.registers();
-        let mut rows: Vec<[String; 3]> = vec![];
-        let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        row(
-            "block",
-            format!("{} x {}", s.bm, s.bk),
-            format!("queries x keys of Q K^T, {} columns a head", t.columns_words()),
-        );
-        row(
-            "work tile",
-            format!("{} queries", t.rows / t.pack),
-            match t.uniform {
-                true if t.turns() => "of one row of blocks; the consumers take turns with the tensor cores".to_owned(),
-                true => "of one row of blocks".to_owned(),
-                false => format!(
-                    "{} of {} queries a row of blocks; a consumer skips blocks that its queries do not have",
-                    t.rows / t.pack,
-                    s.bm
-                ),
-            },
-        );
-        row(
-            "step",
-            format!("{} keys", t.step),
-            match t.blocks {
-                1 => format!("{} step(s) a block", s.bk / t.step),
-                blocks => format!("{blocks} blocks of a row, neighbours or not"),
-            },
-        );
-        row(
-            "S = Q K^T",
-            format!("m64n{}k16", t.step),
-            format!("{} instruction(s), Q and K from shared memory", t.depth / 16),
-        );
-        row(
-            "O += P V",
-            format!("m64n{}k16", t.columns),
-            format!("{} instruction(s), P from registers and V transposed", t.step / 16),
-        );
-        row(
-            "threads",
-            roles.threads.to_string(),
-            format!("({} consumers + 1 producer) x {}", roles.consumers, self.arch.warpgroup),
-        );
-        row(
-            "accumulators",
-            format!("{} registers", of_s + of_o + of_p),
-            format!("{of_s} of S + {of_o} of O + {of_p} of P in {}", s.b),
-        );
-        row(
-            "registers",
-            format!("{} | {}", roles.producer_registers, roles.consumer_registers),
-            format!("producer | consumer; {} at entry", roles.entry_registers),
-        );
+        let queries = t.rows / t.pack;
+        let of_rows = match t.uniform {
+            true if t.turns() => "of one row of blocks; the consumers alternate on the tensor cores".to_owned(),
+            true => "of one row of blocks".to_owned(),
+            false => format!(
+                "{queries} of the {} queries of a row of blocks; a consumer skips blocks that its queries do not have",
+                s.bm
+            ),
+        };
+        let of_step = match t.blocks {
+            1 => format!("{} step(s) per block", s.bk / t.step),
+            blocks => format!("{blocks} blocks of a row, adjacent or not"),
+        };
+        let scores = format!("{} instruction(s), Q and K from shared memory", t.depth / 16);
+        let values = format!("{} instruction(s), P from registers and V transposed", t.step / 16);
+        let of_block = format!("queries x keys of Q K^T, {} columns per head", t.columns_words());
+        let mut rows = vec![
+            row("block", format!("{} x {}", s.bm, s.bk), of_block),
+            row("work tile", format!("{queries} queries"), of_rows),
+            row("step", format!("{} keys", t.step), of_step),
+            row("S = Q K^T", format!("m64n{}k16", t.step), scores),
+            row("O += P V", format!("m64n{}k16", t.columns), values),
+        ];
+        let share = format!("{of_s} of S + {of_o} of O + {of_p} of P in {}", s.b);
+        rows.extend(table::roles(&t.roles, (of_s + of_o + of_p, share)));
         if t.score > 0 {
-            row(
-                "score registers",
-                t.score.to_string(),
-                "what it keeps of its queries and its head, addresses and elements of vectors by key".to_owned(),
-            );
+            let why = "values of its queries and its head, addresses and elements of vectors by key";
+            rows.push(row("score registers", t.score.to_string(), why));
         }
-        row(
-            "Q",
-            format!("{} x {} B", m.query_stages, m.query_bytes),
-            match m.releases_late() {
-                true => "two buffers: one is loaded while O is stored from the other".to_owned(),
-                false => "one buffer, from which O is stored before the next Q is loaded".to_owned(),
-            },
-        );
-        row(
-            "K and V",
-            match m.key_bytes == m.value_bytes {
-                true => format!("2 x {} x {} B", m.stages, m.key_bytes),
-                false => format!("{} x ({})", m.stages, m.stage_words()),
-            },
-            format!("a ring of {} stages each, at {} and {}", m.stages, m.keys_offset, m.values_offset),
-        );
-        row(
-            "barriers",
-            (2 * m.query_stages + 4 * m.stages).to_string(),
-            format!("at {}: full and empty of Q, K and V", m.barriers_offset),
-        );
-        row(
-            "shared memory",
-            format!("{} B", m.total),
-            format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
-        );
+        let of_queries = match m.releases_late() {
+            true => "two buffers: one is loaded while O is stored from the other",
+            false => "one buffer, from which O is stored before the next Q is loaded",
+        };
+        let stages = match m.key_bytes == m.value_bytes {
+            true => format!("2 x {} x {} B", m.stages, m.key_bytes),
+            false => format!("{} x ({})", m.stages, m.stage_words()),
+        };
+        let rings = format!("a ring of {} stages each, at {} and {}", m.stages, m.keys_offset, m.values_offset);
+        let barriers = format!("at {}: full and empty of Q, K and V", m.barriers_offset);
+        rows.extend([
+            row("Q", format!("{} x {} B", m.query_stages, m.query_bytes), of_queries),
+            row("K and V", stages, rings),
+            row("barriers", (2 * m.query_stages + 4 * m.stages).to_string(), barriers),
+            table::shared_memory(m.total, &self.arch),
+        ]);
         if t.pack > 1 {
-            let why = format!("heads of Q with one head of K share a tile of {} queries of each", t.rows / t.pack);
-            row("pack_heads", format!("{} heads", t.pack), why);
+            let why = format!("heads of Q with one head of K share a tile of {queries} queries of each");
+            rows.push(row("pack_heads", format!("{} heads", t.pack), why));
         }
-        if let Some(workspace) = &self.workspace {
-            row(
-                "split",
-                s.split.to_string(),
-                format!("a part of a tile's keys leaves f32 sums of {} B in the workspace", workspace.places_bytes),
-            );
-        }
-        match self.score() {
-            Some(program) => {
-                row("score", "s * scale".to_owned(), format!("in full blocks; in partial ones {}", program.text()))
-            }
-            None => row("score", "s * scale".to_owned(), "in all blocks".to_owned()),
-        }
+        rows.extend(self.workspace.as_ref().map(|workspace| {
+            let why =
+                format!("each part of a tile's keys has partials of {} B in the workspace", workspace.places_bytes);
+            row("split", s.split.to_string(), why)
+        }));
+        let partial = self.score().map(|program| format!("in full blocks; in partial ones {}", program.text()));
+        rows.push(row("score", "s * scale", partial.unwrap_or_else(|| "in all blocks".to_owned())));
         rows
     }
 

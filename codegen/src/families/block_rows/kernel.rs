@@ -1,12 +1,12 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::emit;
-use super::plan::{BlockRowsPlan, Fused, Share, Split};
+use super::plan::{BlockRowsPlan, Share, Split};
 use crate::KernelSpec;
+use crate::hopper::table::{self, Row, row};
 use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Major, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap,
-    TileScheduler,
+    ClusterTile, KernelKind, KernelPlan, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap, TileScheduler,
 };
 use crate::probes::{Roles, TileName};
 use crate::{Op, Pdl, Scale};
@@ -32,155 +32,71 @@ impl KernelPlan for BlockRowsPlan {
         )
     }
 
-    fn rows(&self) -> Vec<[String; 3]> {
+    fn rows(&self) -> Vec<Row> {
         let (s, v, t, k, m, e) = (&self.spec, &self.view, &self.tiling, &self.kloop, &self.memory, &self.epilogue);
-        let roles = &t.roles;
-        let mut rows: Vec<[String; 3]> = vec![];
-        let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        if s.batch.is_on() {
-            let words = format!("{} tensor maps a problem, in global memory", self.maps_of_a_problem());
-            row("batch", "a list of problems".to_owned(), words);
-        }
+        let consumers = t.roles.consumers;
+        let mut rows: Vec<Row> = table::batch(s, self.maps_of_a_problem()).into_iter().collect();
         if s.op == Op::Dds || s.transpose.is_on() {
-            row("operation", self.operation().to_owned(), self.index_words().to_owned());
+            rows.push(row("operation", self.operation(), self.index_words()));
         }
-        row(
-            "sparsity block",
-            format!("{} x {}", s.bm, s.bk),
-            format!("{} values, {} B a block", v.sparse_type, s.bm * s.bk * v.sparse_type.bytes()),
-        );
-        row(
-            "CTA tile",
-            format!("{} x {}", t.cta_m, t.cta_n),
-            match t.pack {
-                1 => format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
-                pack => format!("{pack} block rows of {} rows, over the union of their block columns", v.rows),
-            },
-        );
-        row(
-            "cluster",
-            t.cluster.to_string(),
-            match t.cluster {
-                1 => "no multicast".to_owned(),
-                n => format!("{n} CTAs cover {} x {} and share {}", t.cluster_m(), t.cluster_n(), t.share.words()),
-            },
-        );
-        row(
-            "consumers",
-            format!("{} x ({} x {})", roles.consumers, t.wg_m, t.wg_n),
-            match t.split {
-                Split::Rows => format!("{} rows / {}", t.cta_m, roles.consumers),
-                Split::Columns => format!("{} columns / {}", t.cta_n, roles.consumers),
-            },
-        );
+        let cover = match t.pack {
+            1 => format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+            pack => format!("{pack} block rows of {} rows, over the union of their block columns", v.rows),
+        };
+        let shared = match t.cluster {
+            1 => "no multicast".to_owned(),
+            n => format!("{n} CTAs cover {} x {} and share {}", t.cluster_m(), t.cluster_n(), t.share.words()),
+        };
+        let divided = match t.split {
+            Split::Rows => format!("{} rows / {consumers}", t.cta_m),
+            Split::Columns => format!("{} columns / {consumers}", t.cta_n),
+        };
         let unit = wgmma_k(s.a);
-        row(
-            "WGMMA",
-            format!("m64n{}k{unit}", t.wg_n),
-            format!("{} += {} x {}, {} a {unit} of K", s.acc, v.sparse_type, v.dense_type, t.row_groups()),
-        );
-        row(
-            "threads",
-            roles.threads.to_string(),
-            format!("({} consumers + 1 producer) x {}", roles.consumers, self.arch.warpgroup),
-        );
-        row(
-            "accumulators",
-            format!("{} registers", t.accumulators()),
-            format!("{} x {} {} / 128 threads", t.wg_m, t.wg_n, s.acc),
-        );
+        let product = format!("{} += {} x {}, {} per {unit} of K", s.acc, v.sparse_type, v.dense_type, t.row_groups());
+        rows.extend([
+            table::block("sparsity block", s, v.sparse_type, ""),
+            row("CTA tile", format!("{} x {}", t.cta_m, t.cta_n), cover),
+            row("cluster", t.cluster.to_string(), shared),
+            row("consumers", format!("{consumers} x ({} x {})", t.wg_m, t.wg_n), divided),
+            row("WGMMA", format!("m64n{}k{unit}", t.wg_n), product),
+        ]);
+        let share = format!("{} x {} {} / 128 threads", t.wg_m, t.wg_n, s.acc);
+        let [threads, accumulators, registers] = table::roles(&t.roles, (t.accumulators(), share));
+        rows.extend([threads, accumulators]);
         if s.a.bytes() == 1 {
-            row("sums", if self.precision.promoted { "promoted" } else { "direct" }.to_owned(), self.sum_words());
+            rows.push(row("sums", if self.precision.promoted { "promoted" } else { "direct" }, self.sum_words()));
         }
-        row(
-            "registers",
-            format!("{} | {}", roles.producer_registers, roles.consumer_registers),
-            format!(
-                "producer | consumer; {} + {} x {} = {} <= {} x {} at entry",
-                roles.producer_registers,
-                roles.consumers,
-                roles.consumer_registers,
-                roles.producer_registers + roles.consumers * roles.consumer_registers,
-                roles.entry_registers,
-                roles.consumers + 1
-            ),
+        let stage = format!(
+            "{} x ({} + {}) B; its full barrier expects {}{} B",
+            k.sub_stages,
+            self.a.bytes(),
+            self.b.bytes(),
+            if t.pack > 1 { "at most " } else { "" },
+            m.transaction_bytes
         );
-        row("K of a block", self.k_words(), format!("{} = {}, {} stage(s) a block", v.keys.1, v.depth, k.steps));
-        for (name, across, tile) in [("A", "M-major", &self.a), ("B", "N-major", &self.b)] {
-            row(
-                &format!("{name} tile"),
-                format!("{} B", tile.bytes()),
-                format!(
-                    "{} panel(s) of {} rows x {} B, {}; TMA box {} x {}",
-                    tile.panels,
-                    tile.rows,
-                    tile.span,
-                    if tile.major == Major::K { "K-major" } else { across },
-                    tile.span_elements() * tile.rows_per_line,
-                    tile.box_rows / tile.rows_per_line
-                ),
-            );
-        }
-        row(
-            "stage",
-            format!("{} B", m.ring.stage_bytes),
-            format!(
-                "{} x ({} + {}) B; its full barrier expects {}{} B",
-                k.sub_stages,
-                self.a.bytes(),
-                self.b.bytes(),
-                if t.pack > 1 { "at most " } else { "" },
-                m.transaction_bytes
-            ),
-        );
-        row("stages", m.ring.stages.to_string(), format!("at {} .. {}", 0, m.ring.stages * m.ring.stage_bytes));
-        row(
-            "staging",
-            format!("{} B", roles.consumers * e.staging_bytes()),
-            format!(
-                "at {}: {} consumers x {} regions of {} B, {} subtile(s) a tile",
-                m.staging_offset,
-                roles.consumers,
-                e.staged,
-                e.region_bytes,
-                e.subtiles()
-            ),
-        );
-        row(
-            "barriers",
-            (2 * m.ring.stages).to_string(),
-            format!(
-                "full at {}, empty at {} ({} arrivals)",
-                m.ring.full_offset,
-                m.ring.empty_offset(),
-                m.ring.empty_arrivals
-            ),
-        );
-        row(
-            "shared memory",
-            format!("{} B", m.total),
-            format!("{} B left of {} B", self.arch.shared_bytes - m.total, self.arch.shared_bytes),
-        );
-        row(
-            "epilogue",
-            if e.overlapped { "overlapped" } else { "serial" }.to_owned(),
-            if e.overlapped {
-                format!(
-                    "{} packed registers are stored under the next tile's first {} stage(s)",
-                    t.accumulators() / 2,
-                    e.subtiles()
-                )
-            } else {
-                "the tile is stored before the next one starts".to_owned()
-            },
-        );
-        if let Some([what, value, why]) = self.workspace().map(|workspace| workspace.row(s.split)) {
-            row(&what, value, why);
-        }
-        if let Some(fused) = &self.fused {
-            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
-        }
-        row("C store", format!("box {} x {}", e.store_box.0, e.store_box.1), format!("{} swizzle {} B", s.out, e.span));
+        let staging = (m.staging_offset, consumers * e.staging_bytes());
+        let regions = format!("{} regions of {} B", e.staged, e.region_bytes);
+        rows.extend([
+            registers,
+            row("K of a block", self.k_words(), format!("{} = {}, {} stage(s) per block", v.keys.1, v.depth, k.steps)),
+            table::operand("A tile", &self.a, "M-major"),
+            table::operand("B tile", &self.b, "N-major"),
+            row("stage", format!("{} B", m.ring.stage_bytes), stage),
+            row("stages", m.ring.stages.to_string(), format!("at 0 .. {}", m.ring.stages * m.ring.stage_bytes)),
+            table::staging(staging, consumers, &regions, e.subtiles()),
+            table::barriers(&m.ring),
+            table::shared_memory(m.total, &self.arch),
+            table::store_order(e.overlapped.then(|| (t.accumulators() / 2, e.subtiles()))),
+        ]);
+        rows.extend(self.workspace().map(|workspace| workspace.row(s.split)));
+        rows.extend(self.fused.as_ref().map(|fused| {
+            let when = match fused.early_rows {
+                true => "; vectors by rows are loaded when a tile begins",
+                false => "; applied when a tile's products are complete",
+            };
+            table::function(fused.program, when, fused.tile.map(|(input, _)| (input, m.tile_offset)))
+        }));
+        rows.push(table::store(e.store_box, format!("{} swizzle {} B", s.out, e.span)));
         rows
     }
 
@@ -306,23 +222,6 @@ impl BlockRowsPlan {
         }
     }
 
-    /// When the spec's epilogue has what it reads.
-    fn fused_words(&self, fused: &Fused) -> String {
-        let rows = match fused.early_rows {
-            true => "vectors by rows are requested when a tile begins",
-            false => "applied when a tile's products are complete",
-        };
-        match fused.tile {
-            None => format!("{}; {rows}", fused.program.text()),
-            Some((input, _)) => format!(
-                "{}; {rows}; `{}` comes through staging, its barriers at {}",
-                fused.program.text(),
-                fused.program.inputs()[input].name,
-                self.memory.tile_offset
-            ),
-        }
-    }
-
     /// How sums are kept and scaled.
     fn sum_words(&self) -> String {
         let stage = self.kloop.k_step * self.kloop.sub_stages;
@@ -333,7 +232,7 @@ impl BlockRowsPlan {
         };
         let scales = match self.precision.scale {
             Scale::Unscaled => return sums,
-            Scale::Tensor => "one factor a matrix",
+            Scale::Tensor => "one factor per matrix",
             Scale::RowCol => "factors of A's rows and B's columns",
             Scale::Block => "factors of A's blocks and of bk x 128 of B",
         };

@@ -51,7 +51,7 @@ impl KernelPlan for ScalarPlan {
             return rows;
         };
         rows.extend([
-            row("K of a block", format!("{steps} x {k_step}"), format!("bk = {bk}, {steps} stage(s) a block")),
+            row("K of a block", format!("{steps} x {k_step}"), format!("bk = {bk}, {steps} stage(s) per block")),
             row("stage", format!("{buffer_bytes} B"), format!("A {b_offset} B, B {} B", buffer_bytes - b_offset)),
             row(
                 "shared memory",

@@ -3,9 +3,10 @@
 use super::emit;
 use super::plan::{Fused, SddmmPlan, Split, WG_M};
 use crate::KernelSpec;
+use crate::hopper::table::{self, Row, row};
 use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
-    ClusterTile, KernelKind, KernelPlan, Major, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
+    ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, SddmmTiles, TensorMap, TileScheduler,
 };
 use crate::probes::{Roles, TileName};
 
@@ -26,135 +27,50 @@ impl KernelPlan for SddmmPlan {
         )
     }
 
-    fn rows(&self) -> Vec<[String; 3]> {
+    fn rows(&self) -> Vec<Row> {
         let (s, t, m, e) = (&self.spec, &self.tiling, &self.memory, &self.epilogue);
-        let roles = &t.roles;
-        let mut rows: Vec<[String; 3]> = vec![];
-        let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        let stored = if s.transpose.is_on() { "C^T = B^T A^T" } else { "C = A B" };
-        row(
-            "stored block",
-            format!("{} x {}", s.bm, s.bk),
-            format!("{} values of {stored}, {} B a block", s.out, s.bm * s.bk * s.out.bytes()),
-        );
-        row("CTA tile", format!("{} x {}", t.cta_m, t.cta_n()), self.rows_words());
-        row("B panels", format!("{} x {}", t.panels, t.panel_columns), self.panel_words());
-        row(
-            "consumers",
-            format!("{} x (64 x {})", roles.consumers, t.wg_n()),
-            match t.split {
-                Split::Whole => "one has the whole tile".to_owned(),
-                Split::Rows => format!("{} rows / {}", t.cta_m, roles.consumers),
-                Split::Panels => format!("{} B panels / {}", t.panels, roles.consumers),
-            },
-        );
-        let unit = wgmma_k(s.a);
-        row(
-            "WGMMA",
-            format!("m64n{}k{unit}", t.wg_n()),
-            match t.half() {
-                Some(half) => {
-                    format!("{} += {} x {}; n = {} for tiles of {half} B panel(s)", s.acc, s.a, s.b, t.wg_n() / 2)
-                }
-                None => format!("{} += {} x {}", s.acc, s.a, s.b),
-            },
-        );
-        row(
-            "threads",
-            roles.threads.to_string(),
-            format!("({} consumers + 1 producer) x {}", roles.consumers, self.arch.warpgroup),
-        );
-        row(
-            "accumulators",
-            format!("{} registers", t.accumulators()),
-            format!("64 x {} {} / 128 threads", t.wg_n(), s.acc),
-        );
-        row(
-            "registers",
-            format!("{} | {}", roles.producer_registers, roles.consumer_registers),
-            format!("producer | consumer; {} at entry", roles.entry_registers),
-        );
-        for (side, tile) in [(&self.sides.left, &self.left), (&self.sides.right, &self.right)] {
-            row(
-                &format!("{} tile", side.name),
-                format!("{} B", tile.bytes()),
-                format!(
-                    "{} swizzle panel(s) of {} rows x {} B, {}; TMA box {} x {}",
-                    tile.panels,
-                    tile.rows,
-                    tile.span,
-                    if tile.major == Major::K { "K-major" } else { "MN-major" },
-                    tile.span_elements(),
-                    tile.box_rows
-                ),
-            );
-        }
-        row(
-            "stages",
-            m.ring.stages.to_string(),
-            format!("of {} of K, {} + {} B", self.k_step(), self.left.bytes(), self.right.bytes()),
-        );
-        row(
-            "staging",
-            format!("{} B", roles.consumers * e.staging_bytes()),
-            format!(
-                "at {}: {} consumers x {} units of {} B, {} subtile(s) a tile",
-                m.staging_offset,
-                roles.consumers,
-                e.staged,
-                e.unit_bytes(),
-                e.subtiles()
-            ),
-        );
-        row(
-            "work tiles",
-            format!("{} B", m.places() * self.work_tile.bytes()),
-            format!(
-                "at {}: {} of {} B, one a stage, two more and the producer's",
-                m.work_tiles_offset,
-                m.places(),
-                self.work_tile.bytes()
-            ),
-        );
-        row(
-            "barriers",
-            (2 * m.ring.stages).to_string(),
-            format!(
-                "full at {}, empty at {} ({} arrivals)",
-                m.ring.full_offset,
-                m.ring.empty_offset(),
-                m.ring.empty_arrivals
-            ),
-        );
-        row(
-            "shared memory",
-            format!("{} B", m.total),
-            format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
-        );
-        row(
-            "epilogue",
-            if e.overlapped { "overlapped" } else { "serial" }.to_owned(),
-            if e.overlapped {
-                format!(
-                    "{} packed registers are stored under the next tile's first {} stage(s)",
-                    t.accumulators() / 2,
-                    e.subtiles()
-                )
-            } else {
-                "the tile is stored before the next one starts".to_owned()
-            },
-        );
-        if let Some(fused) = &self.fused {
-            row("function", format!("{} parameter(s)", fused.program.inputs().len()), self.fused_words(fused));
-        }
-        row(
-            "C store",
-            format!("box {} x {}", e.unit, e.box_rows),
-            match e.swizzle {
-                0 => format!("{} in rows of {} B, no swizzle", s.out, e.line),
-                span => format!("{} swizzle {span} B", s.out),
-            },
-        );
+        let (consumers, unit) = (t.roles.consumers, wgmma_k(s.a));
+        let (stored, of) = match s.transpose.is_on() {
+            true => (" of C^T = B^T A^T", "; rows and columns are those of C^T, which is stored"),
+            false => (" of C = A B", ""),
+        };
+        let divided = match t.split {
+            Split::Whole => "one has the whole tile".to_owned(),
+            Split::Rows => format!("{} rows / {consumers}", t.cta_m),
+            Split::Panels => format!("{} B panels / {consumers}", t.panels),
+        };
+        let half =
+            t.half().map_or(String::new(), |half| format!("; n = {} for tiles of {half} B panel(s)", t.wg_n() / 2));
+        let stage = format!("of {} of K, {} + {} B", self.k_step(), self.left.bytes(), self.right.bytes());
+        let staging = (m.staging_offset, consumers * e.staging_bytes());
+        let (slots, bytes) = (m.places(), self.work_tile.bytes());
+        let slot_words =
+            format!("at {}: {slots} of {bytes} B: one per stage, two more and the producer's", m.work_tiles_offset);
+        let layout = match e.swizzle {
+            0 => format!("{} in rows of {} B, no swizzle", s.out, e.line),
+            span => format!("{} swizzle {span} B", s.out),
+        };
+        let mut rows = vec![
+            table::block("stored block", s, s.out, stored),
+            row("CTA tile", format!("{} x {}", t.cta_m, t.cta_n()), self.rows_words()),
+            row("B panels", format!("{} x {}", t.panels, t.panel_columns), self.panel_words()),
+            row("consumers", format!("{consumers} x (64 x {})", t.wg_n()), divided),
+            row("WGMMA", format!("m64n{}k{unit}", t.wg_n()), format!("{} += {} x {}{half}", s.acc, s.a, s.b)),
+        ];
+        rows.extend(table::roles(&t.roles, (t.accumulators(), format!("64 x {} {} / 128 threads", t.wg_n(), s.acc))));
+        let sides = [(&self.sides.left, &self.left), (&self.sides.right, &self.right)];
+        rows.extend(sides.map(|(side, tile)| table::operand(&format!("{} tile", side.name), tile, "MN-major")));
+        rows.extend([
+            row("stages", m.ring.stages.to_string(), stage),
+            table::staging(staging, consumers, &format!("{} units of {} B", e.staged, e.unit_bytes()), e.subtiles()),
+            row("work tiles", format!("{} B", slots * bytes), slot_words),
+            table::barriers(&m.ring),
+            table::shared_memory(m.total, &self.arch),
+            table::store_order(e.overlapped.then(|| (t.accumulators() / 2, e.subtiles()))),
+        ]);
+        let operand = |fused: &Fused| fused.tile.map(|(input, _)| (input, m.tile_offset));
+        rows.extend(self.fused.as_ref().map(|fused| table::function(fused.program, of, operand(fused))));
+        rows.push(table::store((e.unit, e.box_rows), layout));
         rows
     }
 
@@ -244,25 +160,11 @@ impl SddmmPlan {
             (1, 1) if rows == t.cta_m => "a block's rows".to_owned(),
             (1, slices) => {
                 let covered = slices * t.cta_m;
-                format!("{slices} tile(s) of rows a block; {bm} of {covered} rows are stored")
+                format!("{slices} tile(s) of rows per block; {bm} of {covered} rows are stored")
             }
             (pack, _) => {
                 format!("{pack} block rows share a tile and its B panels; {rows} of {} rows are stored", t.cta_m)
             }
-        }
-    }
-
-    /// When the spec's epilogue is applied, and what it is said of.
-    fn fused_words(&self, fused: &Fused) -> String {
-        let of = if self.spec.transpose.is_on() { "; rows and columns are those of C^T, which is stored" } else { "" };
-        match fused.tile {
-            None => format!("{}{of}", fused.program.text()),
-            Some((input, _)) => format!(
-                "{}{of}; `{}` comes through staging, its barriers at {}",
-                fused.program.text(),
-                fused.program.inputs()[input].name,
-                self.memory.tile_offset
-            ),
         }
     }
 

@@ -45,18 +45,20 @@ impl KernelPlan for WarpPlan {
                 format!("about {registers}"),
                 format!("{accumulators} accumulators, {sets} set(s) of fragments, addresses"),
             ),
-            row("K of a block", self.k_words(), format!("bk = {bk}, {} stage(s) a block", self.kloop.steps)),
+            row("K of a block", self.k_words(), format!("bk = {bk}, {} stage(s) per block", self.kloop.steps)),
             row("A tile", format!("{} B", self.a.bytes()), operand_words(&self.a)),
             row("B tile", format!("{} B", self.b.bytes()), operand_words(&self.b)),
             row("stages", format!("{stages} x {stage_bytes} B"), how.to_owned()),
             row(
                 "staging",
                 format!("{} B", warps_of_cta * self.epilogue.subtile_bytes()),
-                format!("at {staging_offset}: {lines} lines of {length} {staged} a warp, {subtiles} subtile(s) a tile"),
+                format!(
+                    "at {staging_offset}: {lines} lines of {length} {staged} per warp, {subtiles} subtile(s) per tile"
+                ),
             ),
             row("shared memory", format!("{total} B"), format!("{} B left of {shared_bytes} B", shared_bytes - total)),
             row(
-                "CTAs an SM",
+                "CTAs per SM",
                 resident.to_string(),
                 format!("{} warps, {} B of {shared_bytes_per_sm} B", resident * warps_of_cta, resident * total),
             ),
@@ -166,7 +168,7 @@ fn operand_words(operand: &Operand) -> String {
         group => format!("swizzled by {group}"),
     };
     format!(
-        "{rows} rows of {vectors} vectors along {along}, {pitch} B apart, {banks}; {} copies a thread",
+        "{rows} rows of {vectors} vectors along {along}, {pitch} B apart, {banks}; {} copies per thread",
         operand.copies()
     )
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::golden::golden;
-use crate::planning::{plan, try_plan};
+use crate::planning::{joined, plan, try_plan};
 use crate::ptxas;
 use bsr_codegen::probes::Probes;
 use bsr_codegen::{Argument, AttentionProblem, KernelSpec, Operand, Plan, StridedMap, TensorStrides, TileScheduler};
@@ -184,10 +184,8 @@ fn every_head_dimension_is_planned() {
     for (bm, bk) in [(64, 64), (64, 128), (128, 64), (128, 128)] {
         for bn in (16..=256).step_by(16) {
             for (dtype, score) in [("f16", ""), ("bf16", CAUSAL), ("bf16", DOCUMENTS)] {
-                let mut text = format!("op = attention, bm = {bm}, bn = {bn}, bk = {bk}, dtype = {dtype}");
-                if !score.is_empty() {
-                    text = format!("{text}, {score}");
-                }
+                let block = format!("op = attention, bm = {bm}, bn = {bn}, bk = {bk}, dtype = {dtype}");
+                let text = joined(&[&block, score]);
                 let plan = plan(&text);
                 let tiles = plan.attention_tiles().unwrap();
                 assert!(tiles.step >= 64 || bn > 192, "{text}: steps of {}", tiles.step);
@@ -224,19 +222,15 @@ fn matrix() -> Vec<Plan> {
     for (at, (bm, bk)) in blocks.into_iter().enumerate() {
         for (number, columns) in columns.into_iter().enumerate() {
             let types = ["", "dtype = bf16"][(at + number) % 2];
-            let heads =
-                if (at + number) % 5 > 2 { "" } else { ["", "pack_heads = 4", "", "pack_heads = 8", ""][(2 * at + number) % 5] };
+            let heads = if (at + number) % 5 > 2 {
+                ""
+            } else {
+                ["", "pack_heads = 4", "", "pack_heads = 8", ""][(2 * at + number) % 5]
+            };
             let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
             let knobs = if columns > 176 && knobs.starts_with("split") { "" } else { knobs };
-            let given = [
-                format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}"),
-                types.into(),
-                heads.into(),
-                scores[(at + number) % 5].into(),
-                knobs.into(),
-            ];
-            let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
-            plans.push(plan(&text.join(", ")));
+            let block = format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}");
+            plans.push(plan(&joined(&[&block, types, heads, scores[(at + number) % 5], knobs])));
         }
     }
     // Three consumers have the fewest registers, scores of two blocks in a step the most instructions.
@@ -245,10 +239,8 @@ fn matrix() -> Vec<Plan> {
         plans.extend(scores[1..].iter().map(|score| of(score)));
     }
     // The widest heads whose keys are divided.
-    plans.extend(scores.iter().map(|score| {
-        let text = format!("op = attention, bm = 128, bn = 176, bk = 128, split = auto, {score}");
-        plan(text.trim_end_matches(", "))
-    }));
+    let widest = "op = attention, bm = 128, bn = 176, bk = 128, split = auto";
+    plans.extend(scores.iter().map(|score| plan(&joined(&[widest, score]))));
     // Other columns of Q and K than of V, and as many vectors as a score may have.
     for (number, (d, bn)) in
         [(192, 128), (64, 128), (128, 64), (80, 64), (256, 16), (16, 256), (96, 192)].into_iter().enumerate()

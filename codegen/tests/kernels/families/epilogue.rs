@@ -49,7 +49,7 @@ fn beta_is_an_epilogue_of_its_own() {
         assert!(Plan::new(&spec).is_ok());
     }
     let both = "bm = 64, bn = 64, bk = 64, beta = on, epilogue = \"|| relu(acc)\"".parse::<KernelSpec>().unwrap_err();
-    assert!(both.to_string().contains("`beta = on` is an epilogue, and there is another one"), "{both}");
+    assert!(both.to_string().contains("`beta = on` is an epilogue, and the spec has another one"), "{both}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::golden::{golden_in, section};
+use crate::golden::{golden_in, golden_refusals, section};
 use crate::planning::{plan, try_plan};
 use crate::ptxas;
 use bsr_codegen::{KernelSpec, Plan, Problem, Target, TileScheduler};
@@ -56,13 +56,7 @@ fn plans_accepted() {
 
 #[test]
 fn plans_refused() {
-    let mut all = String::new();
-    for text in REFUSED {
-        let errors = try_plan(text).expect_err(text);
-        assert!(errors.iter().all(|error| error.help().is_some()), "{errors}");
-        writeln!(all, "{text}\n\n{errors}\n").unwrap();
-    }
-    golden("plans_refused", &all);
+    golden_refusals("snapshots/scalar", "plans_refused", &REFUSED);
 }
 
 /// A help that names a number or a word for one key takes its error away.

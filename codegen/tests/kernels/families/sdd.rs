@@ -1,10 +1,9 @@
 //! The kernels of SDDMM: their plans, refusals and text, and what ptxas makes of them.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-use crate::golden::{added, golden, section};
-use crate::planning::{plan, try_plan};
+use crate::golden::{added, golden, golden_plans, golden_refusals, section};
+use crate::planning::{joined, plan, try_plan};
 use crate::ptxas;
 use bsr_codegen::{Argument, Dtype, KernelSpec, Operand, Plan, Problem, TileScheduler};
 use proptest::prelude::*;
@@ -94,18 +93,15 @@ fn matrix() -> Vec<Plan> {
         // 8-bit operands have their own layouts.
         let layout =
             if types.contains("8") && !types.contains("f16, out") || types.contains("e4m3") { "" } else { layout };
-        let given = [format!("op = sdd, bm = {bm}, bk = {bk}"), knobs.into(), layout.into(), types.into()];
-        let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
-        plans.extend(try_plan(&text.join(", ")).ok());
+        let block = format!("op = sdd, bm = {bm}, bk = {bk}");
+        plans.extend(try_plan(&joined(&[&block, knobs, layout, types])).ok());
     }
     // Tiles of two widths, in every layout: ptxas has complained of single ones of them.
     for (bm, bk) in [(128, 128), (128, 64), (512, 112), (96, 80), (72, 24), (256, 32)] {
-        for layout in LAYOUTS {
-            let layout = if layout.is_empty() { String::new() } else { format!(", {layout}") };
-            plans.push(plan(&format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}{layout}")));
-        }
+        let block = format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}");
+        plans.extend(LAYOUTS.map(|layout| plan(&joined(&[&block, layout]))));
         for types in ["dtype = e4m3, out = f16", "dtype = i8", "dtype = i8, out = f16", "dtype = bf16, out = f32"] {
-            plans.push(plan(&format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}, {types}")));
+            plans.push(plan(&joined(&[&block, types])));
         }
     }
     plans.extend(fused());
@@ -124,9 +120,8 @@ fn fused() -> Vec<Plan> {
                 _ => ["", "out = f32", "dtype = e4m3, out = bf16", "dtype = i8, out = f16"][(i + j) % 4],
             };
             let layout = if types.contains('8') { "" } else { layout };
-            let given = [format!("op = sdd, bm = {bm}, bk = {bk}"), knobs.into(), layout.into(), types.into()];
-            let text: Vec<String> = given.into_iter().filter(|part| !part.is_empty()).collect();
-            plans.extend(try_plan(&format!("{}, epilogue = \"{epilogue}\"", text.join(", "))).ok());
+            let [block, epilogue] = [format!("op = sdd, bm = {bm}, bk = {bk}"), format!("epilogue = \"{epilogue}\"")];
+            plans.extend(try_plan(&joined(&[&block, knobs, layout, types, &epilogue])).ok());
         }
     }
     plans.push(plan("op = sdd, bm = 128, bn = 256, bk = 128, beta = on, schedule = balanced"));
@@ -136,14 +131,10 @@ fn fused() -> Vec<Plan> {
 
 #[test]
 fn plans_accepted() {
-    let mut all = String::new();
-    for (bm, bk) in BLOCKS {
-        let text = format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}");
-        let plan = plan(&text);
-        let why: Vec<String> = plan.rows()[1..3].iter().map(|[what, _, why]| format!("{what}: {why}")).collect();
-        writeln!(all, "{text}\n{}\n{}\n", plan.summary(), why.join("\n")).unwrap();
-    }
-    golden("sdd_plans", &all);
+    let specs = BLOCKS.map(|(bm, bk)| format!("op = sdd, bm = {bm}, bn = 256, bk = {bk}"));
+    golden_plans("sdd_plans", specs.iter().map(String::as_str), |plan| {
+        plan.rows()[1..3].iter().map(|[what, _, why]| format!("{what}: {why}\n")).collect()
+    });
     golden("sdd_plan", &plan("op = sdd, bm = 128, bn = 256, bk = 128").to_string());
     let fused = "epilogue = \"|mask: Bsr<f16>, bias: Rows<f32>| (acc * mask + bias, row_max(acc))\"";
     golden("sdd_plan_fused", &plan(&format!("op = sdd, bm = 128, bn = 256, bk = 128, {fused}")).to_string());
@@ -152,14 +143,7 @@ fn plans_accepted() {
 
 #[test]
 fn plans_refused() {
-    let mut all = String::new();
-    for text in REFUSED {
-        match try_plan(text) {
-            Ok(plan) => panic!("{text} is planned:\n{plan}"),
-            Err(errors) => writeln!(all, "{text}\n\n{errors}\n").unwrap(),
-        }
-    }
-    golden("sdd_refused", &all);
+    golden_refusals("snapshots", "sdd_refused", &REFUSED);
 }
 
 /// One kernel whole, of others the sections that differ, and the lines that a list of problems adds.

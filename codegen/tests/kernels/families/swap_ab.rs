@@ -1,8 +1,6 @@
 //! Swap-AB kernels: their plans, refusals and text.
 
-use std::fmt::Write;
-
-use crate::golden::{added, golden, section};
+use crate::golden::{added, golden, golden_plans, golden_refusals, section};
 use crate::planning::{plan, try_plan};
 use bsr_codegen::{Argument, Problem, TileScheduler};
 use proptest::prelude::*;
@@ -52,27 +50,15 @@ const REFUSED: [&str; 22] = [
 
 #[test]
 fn plans_accepted() {
-    let mut all = String::new();
-    for text in ACCEPTED {
-        let plan = plan(text);
-        let why: Vec<String> =
-            plan.rows()[1..3].iter().map(|[what, value, why]| format!("{what}: {value}, {why}")).collect();
-        writeln!(all, "{text}\n{}\n{}\n", plan.summary(), why.join("\n")).unwrap();
-    }
-    golden("swap_ab_plans", &all);
+    golden_plans("swap_ab_plans", ACCEPTED, |plan| {
+        plan.rows()[1..3].iter().map(|[what, value, why]| format!("{what}: {value}, {why}\n")).collect()
+    });
     golden("swap_ab_plan", &plan(ACCEPTED[0]).to_string());
 }
 
 #[test]
 fn plans_refused() {
-    let mut all = String::new();
-    for text in REFUSED {
-        match try_plan(text) {
-            Ok(plan) => panic!("{text} is planned:\n{plan}"),
-            Err(errors) => writeln!(all, "{text}\n\n{errors}\n").unwrap(),
-        }
-    }
-    golden("swap_ab_refused", &all);
+    golden_refusals("snapshots", "swap_ab_refused", &REFUSED);
 }
 
 /// One kernel whole, the lines that a list of problems adds, and those of a block that takes two boxes.

@@ -1,9 +1,7 @@
 //! The kernels of the warp family: their plans, refusals and text, and what ptxas makes of them.
 
-use std::fmt::Write;
-
-use crate::golden::{golden, section};
-use crate::planning::{plan, try_plan};
+use crate::golden::{golden, golden_plans, golden_refusals, section};
+use crate::planning::{joined, plan, try_plan};
 use crate::ptxas;
 use bsr_codegen::{KernelSpec, Plan};
 use proptest::prelude::*;
@@ -79,25 +77,13 @@ const REFUSED: [&str; 29] = [
 
 #[test]
 fn plans_accepted() {
-    let mut all = String::new();
-    for text in KEPT.iter().chain(&CHOSEN) {
-        let plan = plan(text);
-        writeln!(all, "{text}\n{}\n", plan.summary()).unwrap();
-    }
-    golden("warp_plans", &all);
+    golden_plans("warp_plans", KEPT.into_iter().chain(CHOSEN), |_| String::new());
     golden("warp_plan", &plan(CHOSEN[0]).to_string());
 }
 
 #[test]
 fn plans_refused() {
-    let mut all = String::new();
-    for text in REFUSED {
-        match try_plan(text) {
-            Ok(plan) => panic!("{text} is planned:\n{plan}"),
-            Err(errors) => writeln!(all, "{text}\n\n{errors}\n").unwrap(),
-        }
-    }
-    golden("warp_refused", &all);
+    golden_refusals("snapshots", "warp_refused", &REFUSED);
 }
 
 /// One kernel whole, of the others what their types, layouts and architecture change.
@@ -158,9 +144,8 @@ fn varied() -> impl Iterator<Item = Plan> {
         (0..TYPES.len()).find_map(|j| {
             let (types, knobs) = (TYPES[(3 * i + j) % TYPES.len()], KNOBS[(2 * i + i / 9) % KNOBS.len()]);
             let mma = if (i + j) % 3 == 0 { "wmma" } else { "mma_sync" };
-            let parts = [format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = {mma}"), types.into(), knobs.into()];
-            let given: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-            try_plan(&given.join(", ")).ok()
+            let block = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = {mma}");
+            try_plan(&joined(&[&block, types, knobs])).ok()
         })
     })
 }

@@ -289,11 +289,11 @@ fn holds(rows: &Rows) -> Option<String> {
     words.contains("blocks of").then(|| words.trim_end_matches(" a stage").to_owned())
 }
 
-/// `.., 2 subtile(s) a tile`.
+/// `.., 2 subtile(s) per tile`.
 fn subtiles(rows: &Rows) -> u32 {
     let why = rows.get("staging").map_or("", |(_, why)| why);
     let last = why.rsplit(", ").next().unwrap_or_default();
-    numbers(last).first().copied().filter(|_| last.ends_with("a tile")).unwrap_or(1)
+    numbers(last).first().copied().filter(|_| last.ends_with("per tile")).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         if value == 0 || value > most || !value.is_multiple_of(unit) {
             errors.push(PlanError::new(
                 key,
-                format!("{what} {value} {of} are not planned"),
+                format!("{what} {value} {of} are not supported"),
                 format!("{why}: a multiple of {unit} up to {most}"),
                 format!("{key} = {}", (value / unit * unit).clamp(unit, most)),
             ));
@@ -65,9 +65,9 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
         errors.push(PlanError::new(
             Key::Split.as_str(),
-            format!("keys of heads of {} columns are not divided", spec.bn),
+            format!("split is not supported for heads of {} columns", spec.bn),
             format!(
-                "a thread holds {} registers of O beside a part's that it collects: up to {WIDEST_SPLIT} columns none is spilled",
+                "the fix-up needs a partial beside the {} registers of O in a thread; up to {WIDEST_SPLIT} columns fit without spills",
                 spec.bn / 2
             ),
             "split = off",
@@ -77,7 +77,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             key.as_str(),
             format!("op = {} has no `{key}`", Op::Attention),
-            format!("`{key}`, {}, is of products of two matrices", key.meaning()),
+            format!("`{key}`, {}, applies to products of two matrices", key.meaning()),
             format!("drop `{key}`"),
         ));
     }
@@ -88,7 +88,7 @@ fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some(depth) = spec.d.filter(|depth| *depth == 0 || *depth > WIDEST || !depth.is_multiple_of(UNIT)) {
         errors.push(PlanError::new(
             Key::D.as_str(),
-            format!("Q and K of {depth} columns are not planned"),
+            format!("Q and K of {depth} columns are not supported"),
             format!("they are K of the first product's WGMMA: a multiple of {UNIT} up to {WIDEST}"),
             format!("d = {}", (depth / UNIT * UNIT).clamp(UNIT, WIDEST)),
         ));
@@ -100,8 +100,8 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some((key, dtype)) = [("a", spec.a), ("b", spec.b)].into_iter().find(|(_, dtype)| !is_planned(*dtype)) {
         errors.push(PlanError::new(
             key,
-            format!("attention of {dtype} is not planned"),
-            "probabilities become the second product's operand in registers, in the type of V: f16 or bf16",
+            format!("attention of {dtype} is not supported"),
+            "probabilities are the register operand of the second product, in the type of V: f16 or bf16",
             format!("{} = bf16", spec.type_key(key)),
         ));
         return;
@@ -117,15 +117,15 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.out != spec.a {
         errors.push(PlanError::new(
             "out",
-            format!("the O of an attention of {} is not written as {}", spec.a, spec.out),
-            "O is staged where Q was, element for element",
+            format!("an attention of {} cannot write O as {}", spec.a, spec.out),
+            "O is staged in the buffer of Q, so their elements have the same size",
             format!("drop `out`, or out = {}", spec.a),
         ));
     }
     if spec.acc != Dtype::F32 {
         errors.push(PlanError::new(
             "acc",
-            format!("scores are not kept in {}", spec.acc),
+            format!("scores cannot be accumulated in {}", spec.acc),
             "a softmax is computed in f32",
             "acc = f32",
         ));
@@ -147,8 +147,8 @@ fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
     if !heads.is_power_of_two() || heads > ROWS {
         errors.push(PlanError::new(
             Key::PackHeads.as_str(),
-            format!("{heads} heads do not share a tile"),
-            format!("they divide the {ROWS} rows of a consumer: a power of 2 up to {ROWS}"),
+            format!("{heads} heads cannot share a tile"),
+            format!("`pack_heads` divides the {ROWS} rows of a consumer: a power of 2 up to {ROWS}"),
             legal(heads),
         ));
     }
@@ -157,8 +157,8 @@ fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some(name) = vector.or(program.names_head().then_some("head")) {
         errors.push(PlanError::new(
             Key::PackHeads.as_str(),
-            "the heads of a tile have one score",
-            format!("the score reads `{name}`, and a tile reads it once for all of its heads"),
+            "heads that share a tile cannot have different scores",
+            format!("the score reads `{name}`, which a tile loads once for all of its heads"),
             format!("drop `pack_heads`, or `{name}`"),
         ));
     }
@@ -170,9 +170,9 @@ fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some(reduction) = program.reduction() {
         errors.push(PlanError::new(
             Key::Score.as_str(),
-            format!("a score has no `{}`", reduction.as_str()),
-            "it is one value of a query and a key",
-            "end the body in that value",
+            format!("a score cannot use `{}`", reduction.as_str()),
+            "a score is one value for each pair of query and key",
+            "end the body with that value",
         ));
     }
 }

@@ -58,7 +58,7 @@ impl Memory {
         if stages < FEWEST_STAGES || stages > most {
             return Err(PlanError::new(
                 if spec.stages.is_some() { "stages" } else { "bn" },
-                format!("{} stages do not fit this kernel", stages.max(FEWEST_STAGES)),
+                format!("{} stages do not fit shared memory", stages.max(FEWEST_STAGES)),
                 format!(
                     "Q takes {query_stages} x {query_bytes} B and a stage {}, K and V of {} keys x {} columns; a CTA has {} B: \
                      room for {most}, and at least {FEWEST_STAGES} are needed",

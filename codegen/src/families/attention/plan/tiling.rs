@@ -148,16 +148,16 @@ impl Tiling {
                 Key::Score.as_str(),
                 "the score does not fit the registers".to_owned(),
                 format!(
-                    "{} registers of what it keeps of queries and heads, beside {s} of S + {o} of O + {p} of P + {} of the {} \
+                    "the score keeps {} registers for its queries and head, beside {s} of S + {o} of O + {p} of P + {} of the {} \
                      that a thread of {} consumers has",
                     self.score, self.overhead, self.roles.consumer_registers, self.roles.consumers
                 ),
-                "fewer vectors, or fewer values that are computed of them alone".to_owned(),
+                "fewer vectors, or fewer values computed from vectors alone".to_owned(),
             );
         }
         PlanError::new(
             "k_step",
-            format!("steps of {} keys are not planned for blocks of {}", self.step, spec.bk),
+            format!("steps of {} keys are not supported for blocks of {}", self.step, spec.bk),
             format!(
                 "a step is a multiple of {UNIT} up to {WIDEST_STEP} that divides bk or is 2 bk, and takes {s} registers of S + \
                  {o} of O + {p} of P + {}{of_score} of the {} that a thread of {} consumers has",
@@ -185,12 +185,12 @@ fn other_consumers(spec: &KernelSpec, score: u32) -> PlanError {
         CONSUMERS.iter().filter(|consumers| consumers.number == number).map(|consumers| consumers.most_score).max();
     PlanError::new(
         "consumers",
-        format!("an attention of {number} consumers is not planned"),
+        format!("an attention of {number} consumers is not supported"),
         match most {
             Some(most) => {
                 format!("the score takes {score} registers, and a thread of {number} consumers has {most} for it")
             }
-            None => "a work tile is 64 queries of each of 2 or 3 warpgroups".to_owned(),
+            None => "a work tile has 64 queries for each of 2 or 3 consumer warpgroups".to_owned(),
         },
         "consumers = 2, or drop `consumers`",
     )

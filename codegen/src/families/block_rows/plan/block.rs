@@ -19,17 +19,15 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
     if !legal(view.rows, WGMMA_M) {
         let why = "WGMMA computes 64 rows at a time";
         errors.push(match spec.swap {
-            Some(Switch::Off) => {
-                not_a_multiple(rows, view.rows, WGMMA_M, &format!("{why} where swap = off")).or("drop `swap`")
-            }
-            _ => not_a_multiple(rows, view.rows, WGMMA_M, why),
+            Some(Switch::Off) => size(rows, view.rows, WGMMA_M, &format!("{why} with swap = off")).or("drop `swap`"),
+            _ => size(rows, view.rows, WGMMA_M, why),
         });
     }
     // Sums of 32-bit elements are refused by type; until then their lines are counted as those of 16-bit ones.
     let unit = depth_unit(view.sparse_type).max(8);
     if !legal(view.depth, unit) {
-        let why = "TMA wants the lines of a block on multiples of 16 bytes";
-        errors.push(not_a_multiple(depth, view.depth, unit, why));
+        let why = "TMA requires the rows of a block to be multiples of 16 bytes";
+        errors.push(size(depth, view.depth, unit, why));
     }
     if !legal_bn(spec.bn) {
         let nearest = nearest(spec.bn, (1..=LARGEST / 16).map(|i| i * 16).filter(|n| legal_bn(*n)));
@@ -45,8 +43,7 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
                 format!("a dense tile of {} columns cannot be swizzled", spec.bn),
                 match whole_boxes(spec.bn) {
                     true => format!(
-                        "beyond 256 columns two or three consumers divide a tile into whole boxes of 32: {} / 2 = {} and \
-                         {} / 3 = {:.1} are none",
+                        "beyond 256 columns two or three consumers divide a tile into whole boxes of 32 columns; neither {} / 2 = {} nor {} / 3 = {:.1} is such a number",
                         spec.bn,
                         spec.bn / 2,
                         spec.bn,
@@ -64,6 +61,11 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
     check_scale(spec, errors);
     check_batch(spec, errors);
     check_early(spec, errors);
+}
+
+fn size(key: &'static str, value: u32, unit: u32, why: &str) -> PlanError {
+    let what = if key == "bm" { "block rows" } else { "block columns" };
+    PlanError::size(key, what, value, (unit, LARGEST), why)
 }
 
 fn legal(value: u32, unit: u32) -> bool {
@@ -86,8 +88,8 @@ fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.op != Op::Dsd && matches!(spec.scale, Scale::RowCol | Scale::Block) {
         errors.push(PlanError::new(
             "scale",
-            format!("scale = {} is not planned for {}", spec.scale, spec.op),
-            "factors of rows and of blocks are those of a sparse A; one factor a matrix commutes with any product",
+            format!("scale = {} is not supported for {}", spec.scale, spec.op),
+            "factors per row and per block are supported for a sparse A; one factor per matrix works with any product",
             "scale = tensor, or op = dsd",
         ));
     }
@@ -98,9 +100,9 @@ fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.batch.is_on() && spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",
-            format!("scale = {} is not planned for a batch", spec.scale),
-            "every problem would have factors of its own",
-            "scale = none, with the factors multiplied into the operands, or batch = off",
+            format!("scale = {} is not supported for a batch", spec.scale),
+            "each problem would have its own factors",
+            "scale = none with the factors multiplied into the operands, or batch = off",
         ));
     }
 }
@@ -110,33 +112,19 @@ fn check_early(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.pdl == Pdl::Early && spec.scale == Scale::Block {
         errors.push(PlanError::new(
             "pdl",
-            "pdl = early is not planned with scale = block",
-            "the warp that loads A's blocks multiplies their factors with B's, which the kernels before this one may \
-             still be writing",
+            "pdl = early is not supported with scale = block",
+            "the warp that loads the blocks of A multiplies their factors with those of B, which earlier kernels may still be writing",
             "pdl = on",
         ));
     }
     if spec.pdl == Pdl::Early && spec.batch.is_on() {
         errors.push(PlanError::new(
             "pdl",
-            "pdl = early is not planned for a batch",
-            "the tensor maps of all problems lie in global memory, which the kernels before this one may still be writing",
+            "pdl = early is not supported for a batch",
+            "the tensor maps of all problems are in global memory, which earlier kernels may still be writing",
             "pdl = on",
         ));
     }
-}
-
-fn not_a_multiple(key: &'static str, value: u32, unit: u32, why: &str) -> PlanError {
-    let what = if key == "bm" { "block rows" } else { "block columns" };
-    let nearest = nearest(value, (1..=LARGEST / unit).map(|i| i * unit));
-    let arithmetic = if value > LARGEST {
-        format!("{value} > {LARGEST}, the largest block planned")
-    } else if value == 0 {
-        why.to_owned()
-    } else {
-        format!("{value} = {} x {unit} + {}; {why}", value / unit, value % unit)
-    };
-    PlanError::new(key, format!("{what} of {value} are not supported"), arithmetic, format!("{key} = {nearest}"))
 }
 
 /// The nearest legal values, below and above: `"448"` or `"48 or 64"`.

@@ -1,11 +1,11 @@
 //! Step 6b: the spec's epilogue: when it is applied, and what it needs beside the accumulators.
 
 use super::tiling::Tiling;
-use crate::epilogue::{InputKind, Lines, Program};
+use crate::epilogue::{InputKind, Program};
 use crate::hopper::CONSUMER_OVERHEAD;
 use crate::hopper::fused_plan as fused;
+use crate::plan::PlanErrors;
 use crate::plan::SparseTimesDense;
-use crate::plan::{PlanError, PlanErrors};
 use crate::{Dtype, KernelSpec};
 
 /// Registers that elements of row vectors may take while a tile is multiplied.
@@ -21,7 +21,7 @@ pub(crate) struct Fused {
     /// The full operand: its number among the parameters, and its type. It is read part by part from where C is
     /// staged, so that the tile is stored at once.
     pub(crate) tile: Option<(usize, Dtype)>,
-    /// Elements of vectors by rows are requested when a tile begins, and not when it ends.
+    /// Elements of vectors by rows are loaded when a tile begins, and not when it ends.
     pub(crate) early_rows: bool,
 }
 
@@ -41,19 +41,7 @@ impl Fused {
         let early = vectors * rows;
         let (accumulators, registers) = (tiling.accumulators(), tiling.roles.consumer_registers);
         let packed = if tile.is_none() && tiling.fits_with_packed() { accumulators / 2 } else { 0 };
-        let needed = accumulators + Lines::row_registers(program, rows) + CONSUMER_OVERHEAD;
-        if needed > registers {
-            errors.push(PlanError::new(
-                "epilogue",
-                "the values of the epilogue do not fit the register file",
-                format!(
-                    "{accumulators} accumulators + {} values of {rows} rows + {CONSUMER_OVERHEAD} for addresses = \
-                     {needed} registers a thread; a consumer has {registers}",
-                    needed - accumulators - CONSUMER_OVERHEAD
-                ),
-                format!("bn = {}, or fewer vectors", (spec.bn / 2).max(16)),
-            ));
-        }
+        fused::check_registers(spec, program, rows, (accumulators, registers), 16, errors);
         let early_rows = (1..=EARLY_REGISTERS).contains(&early)
             && accumulators + packed + early + BESIDE_PACKED <= registers
             && accumulators + early + tiling.partials + CONSUMER_OVERHEAD <= registers;

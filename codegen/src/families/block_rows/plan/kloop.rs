@@ -33,9 +33,9 @@ pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense, depth_bytes: u32,
         Some(k) if k == 0 || k % unit != 0 => {
             errors.push(PlanError::new(
                 "k_step",
-                format!("a k_step of {k} is not a whole number of WGMMA steps"),
+                format!("k_step = {k} is not a multiple of the K of a WGMMA"),
                 format!(
-                    "a WGMMA of {} consumes {unit} elements of K; {k} = {} x {unit} + {}",
+                    "a WGMMA of {} multiplies {unit} elements of K; {k} = {} x {unit} + {}",
                     spec.a,
                     k / unit,
                     k % unit
@@ -51,7 +51,7 @@ pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense, depth_bytes: u32,
         Some(k) => {
             errors.push(PlanError::new(
                 "k_step",
-                format!("a stage of {k} cannot hold a whole number of blocks"),
+                format!("a stage of {k} is not a whole number of blocks"),
                 format!(
                     "{} = {bk}: {k} / {bk} = {:.2}; {} a stage",
                     view.keys.1,
@@ -59,7 +59,7 @@ pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense, depth_bytes: u32,
                     match most_blocks(spec, view) {
                         8 => "1, 2, 4 or 8 blocks",
                         4 => "1, 2 or 4 blocks",
-                        _ => "1 block with factors of its own",
+                        _ => "1 block with its own factors",
                     }
                 ),
                 format!("k_step = {}", (1 << (k / bk).clamp(1, most_blocks(spec, view)).ilog2()) * bk),

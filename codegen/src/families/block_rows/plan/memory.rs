@@ -120,7 +120,7 @@ fn bad_stages(wanted: u32, most: u32, stage_bytes: u32, staging: u32, arch: &Arc
     let (fact, arithmetic) = if wanted < 2 {
         (
             format!("a ring of {wanted} stage(s) cannot overlap loads with WGMMA"),
-            "while one stage is multiplied another must be filled: at least 2".to_owned(),
+            "one stage is filled while another is multiplied: at least 2".to_owned(),
         )
     } else {
         (

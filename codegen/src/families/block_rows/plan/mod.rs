@@ -86,10 +86,9 @@ fn check_split(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut P
         };
         errors.push(PlanError::new(
             "split",
-            format!("split = {} leaves too few registers where {stages}", spec.split),
+            format!("split = {} leaves too few registers for a kernel in which {stages}", spec.split),
             format!(
-                "a consumer of {accumulators} accumulators has {} registers, of which such stages and the role of a tile take \
-                 more than are left",
+                "a consumer has {} registers: beside {accumulators} accumulators too few are left for such stages and for the role of a tile",
                 tiling.roles.consumer_registers
             ),
             format!("bn = {}, or drop `split`", (spec.bn / 2).max(16)),

@@ -123,7 +123,7 @@ fn span(spec: &KernelSpec, bytes: u32, errors: &mut PlanErrors) -> u32 {
                 errors.push(PlanError::new(
                     "swizzle",
                     format!("a swizzle of {other} bytes does not exist"),
-                    "TMA and WGMMA agree on spans of 32, 64 and 128 bytes",
+                    "TMA and WGMMA have spans of 32, 64 and 128 bytes",
                     help,
                 ));
             }

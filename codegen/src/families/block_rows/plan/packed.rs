@@ -51,25 +51,29 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
         errors.push(PlanError::new(key, fact, why.to_owned(), help.to_owned()));
     };
     if !(2..=MOST).contains(&pack) {
-        let why =
-            "each has a consumer warpgroup of its own; beyond 3 consumers a thread has too few registers for WGMMA";
-        refuse("pack", format!("{pack} block rows do not share a tile"), why, "pack = 2 or 3");
+        let why = "each has its own consumer warpgroup; beyond 3 consumers a thread has too few registers for WGMMA";
+        refuse("pack", format!("{pack} block rows cannot share a tile"), why, "pack = 2 or 3");
     }
     if view.rows > MOST_ROWS {
-        let why = "a consumer has one block row, and at most 128 rows of accumulators";
-        refuse("pack", format!("block rows of {} rows do not share a tile", view.rows), why, "drop `pack`");
+        let why = "a consumer has one block row and at most 128 rows of accumulators";
+        refuse("pack", format!("block rows of {} rows cannot share a tile", view.rows), why, "drop `pack`");
     }
     if !whole_boxes(spec.bn) || spec.bn > 256 {
         let why = "a consumer computes all columns of its rows: 16, or a multiple of 32 up to 256";
         refuse("bn", format!("{} columns do not fit one WGMMA", spec.bn), why, "bn = 128 or 256");
     }
     if view.reads_block_columns() {
-        let why = "the blocks of a row must lie one behind another, as those of block rows do";
-        refuse("pack", "blocks that are read transposed do not share a tile".to_owned(), why, "drop `pack`");
+        let why = "the blocks of a row must be contiguous in storage, as they are in an untransposed matrix";
+        refuse("pack", "block rows of a transposed operand cannot share a tile".to_owned(), why, "drop `pack`");
     }
     if view.depth < 64 / view.sparse_type.bytes() || !view.depth.is_multiple_of(32 / view.sparse_type.bytes()) {
-        let why = "a stage holds K of one block: at least 64 bytes, in whole WGMMAs of 32 bytes";
-        refuse("pack", format!("blocks {} deep do not share a tile", view.depth), why, "drop `pack`, or swap = on");
+        let why = "a stage has the K of one block: at least 64 bytes, a multiple of the 32 bytes of a WGMMA";
+        refuse(
+            "pack",
+            format!("block rows of blocks {} deep cannot share a tile", view.depth),
+            why,
+            "drop `pack`, or swap = on",
+        );
     }
     for (key, given) in [
         ("batch", spec.batch.is_on()),
@@ -80,11 +84,10 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
         ("k_step", spec.k_step.is_some_and(|k_step| k_step > view.depth)),
     ] {
         if given {
-            let why = "pack with swap = off is planned for one product of 16-bit or fast 8-bit sums, and has a consumer for each \
-                       block row";
+            let why = "`pack` with swap = off has one consumer for each block row, and is supported for single products of 16-bit operands or with accumulate = fast";
             refuse(
                 key,
-                format!("`{key}` is not planned together with pack"),
+                format!("`{key}` is not supported together with `pack`"),
                 why,
                 &format!("drop `{key}`, or drop `pack`"),
             );

@@ -38,22 +38,22 @@ fn check_accumulate(spec: &KernelSpec, errors: &mut PlanErrors) {
     if matches!(accumulate, Accumulate::Atomic | Accumulate::Register) {
         errors.push(PlanError::new(
             "accumulate",
-            format!("accumulate = {accumulate} is a choice of mma = scalar"),
-            "wgmma sums in registers; its FP8 sums are fast or promoted",
+            format!("accumulate = {accumulate} needs mma = scalar"),
+            "wgmma accumulates in registers; accumulate = fast or promoted selects the precision of FP8 sums",
             "drop `accumulate`, or mma = scalar",
         ));
     } else if !spec.a.is_fp8() {
         errors.push(PlanError::new(
             "accumulate",
-            format!("accumulate = {accumulate} is a choice of FP8 kernels, and A is {}", spec.a),
-            format!("sums of {} products are kept in full {} anyway", spec.a, spec.a.accumulator()),
+            format!("accumulate = {accumulate} needs FP8 operands, and A is {}", spec.a),
+            format!("products of {} are accumulated in full {}", spec.a, spec.a.accumulator()),
             "drop `accumulate`, or dtype = e4m3",
         ));
     } else if accumulate == Accumulate::Fast && spec.scale == Scale::Block {
         errors.push(PlanError::new(
             "accumulate",
-            "blocks with scales of their own cannot be summed in the tensor core",
-            "scale = block multiplies every block's sum by its own factors before it is added to the tile's",
+            "blocks with their own scales cannot be accumulated in the tensor core",
+            "scale = block multiplies the sum of each block by its factors before adding it to the sum of the tile",
             "accumulate = promoted, or scale = row_col",
         ));
     }
@@ -67,20 +67,20 @@ fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "scale",
             format!("{} operands have no scales", spec.a),
-            "scales give 8-bit operands their range; 16-bit formats have range of their own",
+            "scales extend the range of 8-bit operands; 16-bit formats do not need them",
             "drop `scale`, or dtype = e4m3",
         ));
     } else if spec.scale == Scale::Block && spec.a.is_integer() {
         errors.push(PlanError::new(
             "scale",
-            "i8 operands with a scale for every block are not planned",
-            "sums of i8 products are integers, which take one factor a tile: per tensor, or per row and column",
+            "i8 operands with a scale for every block are not supported",
+            "sums of i8 products are integers and are scaled once per tile: per tensor, or per row and column",
             "scale = row_col, or dtype = e4m3",
         ));
     } else if spec.scale == Scale::Block && !fits_groups(spec.bn) {
         errors.push(PlanError::new(
             "bn",
-            format!("tiles of {} columns do not lie in groups of {SCALE_COLUMNS}", spec.bn),
+            format!("tiles of {} columns do not align with groups of {SCALE_COLUMNS} columns", spec.bn),
             format!(
                 "{SCALE_COLUMNS} columns of B share a scale: {} / {SCALE_COLUMNS} = {:.2}",
                 spec.bn,
@@ -91,7 +91,7 @@ fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
     } else if spec.out == Dtype::I32 {
         errors.push(PlanError::new(
             "out",
-            "a scaled result is no integer",
+            "a scaled result cannot be an integer",
             format!("scale = {} multiplies the integer sums by f32 factors", spec.scale),
             "out = f32, f16 or bf16, or scale = none",
         ));

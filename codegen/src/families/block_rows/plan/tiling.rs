@@ -116,9 +116,9 @@ pub(crate) fn choose(
         Some(n) => {
             return Err(PlanError::new(
                 "consumers",
-                format!("{n} consumer warpgroups are not planned"),
+                format!("{n} consumer warpgroups are not supported"),
                 format!(
-                    "{n} + 1 producer = {} threads; beyond 3 consumers a thread has at most {} registers, too few for WGMMA",
+                    "{n} + 1 producer = {} threads; with more than 3 consumers a thread has at most {} registers, too few for WGMMA",
                     (n.saturating_add(1)).saturating_mul(arch.warpgroup),
                     arch.registers / (5 * arch.warpgroup) / 8 * 8
                 ),
@@ -201,7 +201,7 @@ fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>,
             "bn",
             "accumulators do not fit the register file",
             format!(
-                "{} x {} {} over {} consumer warpgroup(s) = {} registers a thread{}, and {} more for addresses; a consumer has {}",
+                "{} x {} {} over {} consumer warpgroup(s) = {} registers per thread{}, and {} more for addresses; a consumer has {}",
                 t.cta_m,
                 t.cta_n,
                 spec.acc,
@@ -209,7 +209,7 @@ fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>,
                 t.accumulators(),
                 match t.partials {
                     0 => String::new(),
-                    partials => format!(", {partials} for sums that wait for promotion"),
+                    partials => format!(", {partials} for sums before promotion"),
                 },
                 CONSUMER_OVERHEAD,
                 t.roles.consumer_registers
@@ -252,7 +252,7 @@ pub(crate) fn form_cluster(
     if cluster == 0 || cluster > arch.cluster || !cluster.is_power_of_two() {
         errors.push(PlanError::new(
             "cluster",
-            format!("a cluster of {cluster} CTAs is not planned"),
+            format!("a cluster of {cluster} CTAs is not supported"),
             format!("a portable cluster has 1, 2, 4 or {} CTAs", arch.cluster),
             "cluster = 1, 2, 4 or 8",
         ));

@@ -19,17 +19,17 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let (bk_unit, why) = match is_vector(spec) {
         true => {
             let unit = 2 * LOAD_BYTES / spec.a.bytes();
-            (unit, format!("a stage is two loads of 16 bytes a row of A, {unit} elements of {}", spec.a))
+            (unit, format!("a stage is two 16-byte loads per row of A, {unit} elements of {}", spec.a))
         }
-        false => (UNIT, "a stage holds 8 or 16 of K".to_owned()),
+        false => (UNIT, "a stage has 8 or 16 of K".to_owned()),
     };
     for (key, what, value, unit, why) in [
-        ("bm", "block rows", spec.bm, UNIT, "threads share the rows by eights".to_owned()),
+        ("bm", "block rows", spec.bm, UNIT, "each thread has a multiple of 8 rows".to_owned()),
         ("bk", "block columns", spec.bk, bk_unit, why),
-        ("bn", "dense tile columns", spec.bn, COLUMNS, "16 or 32 threads stand side by side".to_owned()),
+        ("bn", "dense tile columns", spec.bn, COLUMNS, "a warp spans 16 or 32 threads along N".to_owned()),
     ] {
         if value == 0 || !value.is_multiple_of(unit) || value > LARGEST {
-            errors.push(not_a_multiple(key, what, value, unit, &why));
+            errors.push(PlanError::size(key, what, value, (unit, LARGEST), &why));
         }
     }
 }
@@ -43,8 +43,8 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
         if !is_float(dtype) {
             errors.push(PlanError::new(
                 key,
-                format!("operand {key} is {dtype}, which the CUDA cores do not multiply here"),
-                "scalar kernels take f16, bf16 and f32; 8-bit types are worth their trouble on tensor cores only",
+                format!("operand {key} is {dtype}, which scalar kernels do not support"),
+                "scalar kernels take f16, bf16 and f32; 8-bit types are supported on tensor cores only",
                 format!("{} = f16, or mma = wgmma", spec.type_key(key)),
             ));
         }
@@ -60,7 +60,7 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.acc != Dtype::F32 && is_float(spec.a) {
         errors.push(PlanError::new(
             "acc",
-            format!("sums are not kept in {}", spec.acc),
+            format!("sums cannot be accumulated in {}", spec.acc),
             "scalar kernels sum in f32",
             "acc = f32",
         ));
@@ -68,7 +68,7 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     if !is_float(spec.out) && is_float(spec.a) {
         errors.push(PlanError::new(
             "out",
-            format!("results are not written as {}", spec.out),
+            format!("results cannot be written as {}", spec.out),
             "scalar kernels write f16, bf16 and f32",
             "out = f32",
         ));
@@ -79,8 +79,7 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
                 key,
                 format!("{operand} is column-major"),
                 format!(
-                    "neighbouring threads have neighbouring columns: of a column-major {operand} each would touch a line \
-                     of its own"
+                    "neighbouring threads read neighbouring columns; in a column-major {operand} each thread would read its own cache line"
                 ),
                 format!("{key} = row, or mma = wgmma"),
             ));
@@ -94,7 +93,7 @@ fn check_method(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     if vector != 1 && vector != whole && is_float(spec.a) {
         errors.push(PlanError::new(
             "vector",
-            format!("there is no kernel with loads of {vector} elements of {}", spec.a),
+            format!("loads of {vector} elements of {} are not supported", spec.a),
             format!("a load is one element, or 16 bytes = {whole} x {} B", spec.a.bytes()),
             format!("vector = {whole}"),
         ));
@@ -102,16 +101,16 @@ fn check_method(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     if vector == whole && spec.a == Dtype::BF16 && arch.compute_capability < (8, 0) {
         errors.push(PlanError::new(
             "vector",
-            format!("two bf16 products an instruction do not exist on {}", arch.target),
-            format!("fma.rn.bf16x2 is of {} and newer", Target::Sm80),
+            format!("{} has no instruction for two bf16 products", arch.target),
+            format!("fma.rn.bf16x2 needs {} or newer", Target::Sm80),
             format!("arch = {}, or vector = 1", Target::Sm80),
         ));
     }
     match spec.accumulate {
         Some(Accumulate::Fast | Accumulate::Promoted) => errors.push(PlanError::new(
             "accumulate",
-            "fast and promoted are sums of the tensor cores",
-            "scalar kernels sum in global memory (atomic) or in registers",
+            "accumulate = fast and promoted need tensor cores",
+            "scalar kernels accumulate in global memory (atomic) or in registers (register)",
             "accumulate = register",
         )),
         Some(Accumulate::Atomic) => check_atomic(spec, errors),
@@ -124,7 +123,10 @@ fn check_atomic(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "accumulate",
             format!("C is {}, and blocks are added to it in global memory", spec.out),
-            format!("every one of a row's blocks would round the sum to {} again: 2^-11 or worse, not 2^-24", spec.out),
+            format!(
+                "each block of a row would round the sum to {} again, with an error of 2^-11 or more instead of 2^-24",
+                spec.out
+            ),
             "out = f32, or accumulate = register",
         ));
     }
@@ -132,14 +134,14 @@ fn check_atomic(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "vector",
             "the kernel that adds in global memory loads one element at a time",
-            "its time goes into the additions, not into the loads",
+            "its time is spent on the additions, not on the loads",
             "vector = 1",
         ));
     }
     if let Some(schedule) = spec.schedule {
         errors.push(PlanError::new(
             "schedule",
-            format!("there are no tiles to assign ({schedule})"),
+            format!("there are no tiles to assign with schedule = {schedule}"),
             "accumulate = atomic has one CTA for every stored block",
             "drop `schedule`, or accumulate = register",
         ));
@@ -148,21 +150,4 @@ fn check_atomic(spec: &KernelSpec, errors: &mut PlanErrors) {
 
 fn is_float(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32)
-}
-
-fn not_a_multiple(key: &'static str, what: &str, value: u32, unit: u32, why: &str) -> PlanError {
-    let arithmetic = if value > LARGEST {
-        format!("{value} > {LARGEST}, the largest planned")
-    } else if value == 0 {
-        why.to_owned()
-    } else {
-        format!("{value} = {} x {unit} + {}; {why}", value / unit, value % unit)
-    };
-    let below = (value / unit * unit).min(LARGEST);
-    let nearest = match below {
-        0 => unit.to_string(),
-        LARGEST => LARGEST.to_string(),
-        below => format!("{below} or {}", below + unit),
-    };
-    PlanError::new(key, format!("{what} of {value} are not supported"), arithmetic, format!("{key} = {nearest}"))
 }

@@ -91,7 +91,7 @@ pub(crate) fn blocked(spec: &KernelSpec) -> Result<Tile, PlanError> {
         let nearest = (1..=32).map(|i| i * 16).filter(fits).min_by_key(|bn| bn.abs_diff(spec.bn));
         PlanError::new(
             "bn",
-            format!("a tile of {} columns does not divide over warps under blocks of {} rows", spec.bn, spec.bm),
+            format!("a tile of {} columns cannot be divided among warps for blocks of {} rows", spec.bn, spec.bm),
             format!(
                 "a warp is r x c = {WARP} threads of 1, 2, 4 or 8 rows x {BLOCKED_COLUMNS} columns: \
                  {BLOCKED_COLUMNS} x c must divide {}, the rows of r threads must divide a slice of {}'s, and a CTA has \

@@ -18,7 +18,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             errors.push(PlanError::new(
                 key,
                 format!("{what} of {value} are not supported"),
-                format!("blocks of an SDDMM are multiples of {UNIT} up to {LARGEST}, as TMA and WGMMA want"),
+                format!("TMA and WGMMA require blocks of an SDDMM to be multiples of {UNIT} up to {LARGEST}"),
                 format!("{key} = {nearest}"),
             ));
         }
@@ -27,8 +27,10 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         let nearest = (spec.bn / UNIT * UNIT).clamp(UNIT, WIDEST);
         errors.push(PlanError::new(
             "bn",
-            format!("a tile of {} columns is not planned", spec.bn),
-            format!("bn is how many columns of stored blocks a CTA tile gathers: a multiple of {UNIT} up to {WIDEST}"),
+            format!("a tile of {} columns is not supported", spec.bn),
+            format!(
+                "`bn` is the number of columns of stored blocks in a CTA tile: a multiple of {UNIT} up to {WIDEST}"
+            ),
             format!("bn = {nearest}"),
         ));
     }
@@ -48,15 +50,15 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     if !written {
         errors.push(PlanError::new(
             "out",
-            format!("an SDDMM of {} is not written as {}", spec.a, spec.out),
-            "a block is stored as f16, bf16 or f32, sums of i8 as i32 too",
+            format!("an SDDMM of {} cannot write {}", spec.a, spec.out),
+            "blocks are stored as f16, bf16 or f32, and sums of i8 also as i32",
             format!("out = {}", if spec.a.bytes() == 2 { spec.a } else { Dtype::BF16 }),
         ));
     }
 }
 
 fn check_layouts(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let why = "WGMMA reads 8-bit operands along K only, and K of A[M, K] is contiguous in rows, of B[K, N] in columns";
+    let why = "WGMMA reads 8-bit operands along K only: A[M, K] must be row-major and B[K, N] column-major";
     if spec.a.bytes() == 1 && spec.a_layout != Layout::RowMajor {
         let fact = format!("A is {} and column-major", spec.a);
         errors.push(PlanError::new("a_layout", fact, why, "a_layout = row, and `Dense::to_layout` once"));
@@ -69,21 +71,21 @@ fn check_layouts(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "c_layout",
             "C of an SDDMM has no layout",
-            "it is stored in blocks, row by row within a block; transpose = on stores the blocks of C^T",
+            "C is stored in blocks, row by row within a block; transpose = on stores the blocks of C^T",
             "drop `c_layout`",
         ));
     }
 }
 
-/// Keys that mean something to other operations alone, or are not planned here.
+/// Keys that mean something to other operations alone, or are not supported here.
 fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
     let op = Op::Sdd;
     if spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",
-            format!("op = {op} with scale = {} is not planned", spec.scale),
-            "factors are applied to tiles of a dense result",
-            "drop `scale`, and scale A or B",
+            format!("op = {op} with scale = {} is not supported", spec.scale),
+            "scale factors are applied to tiles of a dense result",
+            "drop `scale`, and multiply A or B by the factors",
         ));
     }
     if let Some(accumulate) = spec.accumulate
@@ -91,15 +93,15 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
     {
         errors.push(PlanError::new(
             "accumulate",
-            format!("op = {op} with accumulate = {accumulate} is not planned"),
-            "sums of an SDDMM stay in the tensor core's registers",
+            format!("op = {op} with accumulate = {accumulate} is not supported"),
+            "an SDDMM accumulates in the accumulators of the tensor cores",
             "drop `accumulate`",
         ));
     }
     if spec.cluster.is_some_and(|cluster| cluster != 1) {
         errors.push(PlanError::new(
             "cluster",
-            format!("op = {op} in clusters is not planned"),
+            format!("op = {op} in clusters is not supported"),
             "tiles of one block row share A already, and tiles of different lengths would wait for each other",
             "drop `cluster`",
         ));
@@ -117,16 +119,16 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some(k_step) = spec.k_step.filter(|k_step| *k_step != depth) {
         errors.push(PlanError::new(
             "k_step",
-            format!("stages of {k_step} of K are not planned for op = {op}"),
-            format!("K is divided into stages of one swizzle span, 128 bytes: {depth} elements of {}", spec.a),
+            format!("stages of {k_step} of K are not supported for op = {op}"),
+            format!("a stage is one swizzle span of 128 bytes deep: {depth} elements of {}", spec.a),
             format!("k_step = {depth}, or drop `k_step`"),
         ));
     }
     if let Some(swizzle) = spec.swizzle.filter(|swizzle| *swizzle != super::operand::SPAN) {
         errors.push(PlanError::new(
             "swizzle",
-            format!("a swizzle of {swizzle} bytes is not planned for op = {op}"),
-            "stages are one span of 128 bytes deep",
+            format!("a swizzle of {swizzle} bytes is not supported for op = {op}"),
+            "a stage is one swizzle span of 128 bytes deep",
             "swizzle = 128, or drop `swizzle`",
         ));
     }
@@ -137,16 +139,16 @@ fn check_split(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.pdl == Pdl::Early {
         errors.push(PlanError::new(
             "pdl",
-            format!("pdl = {} is not planned for op = {}", spec.pdl, spec.op),
-            "both factors are dense: the kernels before this one may still be writing either",
+            format!("pdl = {} is not supported for op = {}", spec.pdl, spec.op),
+            "both factors are dense, and earlier kernels may still be writing either",
             "pdl = on",
         ));
     }
     if spec.split.is_on() {
         errors.push(PlanError::new(
             "split",
-            format!("split = {} is not planned for op = {}", spec.split, spec.op),
-            "an SDDMM divides the K of its last tiles with schedule = balanced",
+            format!("split = {} is not supported for op = {}", spec.split, spec.op),
+            "with schedule = balanced an SDDMM divides the K of its last tiles by itself",
             "schedule = balanced, or drop `split`",
         ));
     }
@@ -157,9 +159,8 @@ fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.batch.is_on() && spec.schedule == Some(Schedule::Balanced) {
         errors.push(PlanError::new(
             "schedule",
-            "CTAs do not share K in a list of SDDMM problems",
-            "a list of many problems has whole tiles enough for every CTA, and sums of parts would need a workspace a \
-             problem",
+            "the K of tiles cannot be divided in a list of SDDMM problems",
+            "a list has enough whole tiles for every CTA, and split-K partials would need a workspace per problem",
             "drop `schedule`",
         ));
     }

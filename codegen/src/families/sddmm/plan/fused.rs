@@ -1,10 +1,9 @@
 //! Step 4b: the spec's epilogue: what it needs beside the accumulators.
 
 use super::tiling::Tiling;
-use crate::epilogue::{Lines, Program};
-use crate::hopper::CONSUMER_OVERHEAD;
+use crate::epilogue::Program;
 use crate::hopper::fused_plan as fused;
-use crate::plan::{PlanError, PlanErrors};
+use crate::plan::PlanErrors;
 use crate::{Dtype, KernelSpec};
 
 /// Rows of which a thread has elements.
@@ -24,19 +23,7 @@ impl Fused {
         let program = spec.epilogue?.program();
         fused::check(spec, program, errors);
         let (accumulators, registers) = (tiling.accumulators(), tiling.roles.consumer_registers);
-        let of_rows = Lines::row_registers(program, ROWS);
-        let needed = accumulators + of_rows + CONSUMER_OVERHEAD;
-        if needed > registers {
-            errors.push(PlanError::new(
-                "epilogue",
-                "the values of the epilogue do not fit the register file",
-                format!(
-                    "{accumulators} accumulators + {of_rows} values of {ROWS} rows + {CONSUMER_OVERHEAD} for addresses = \
-                     {needed} registers a thread; a consumer has {registers}"
-                ),
-                format!("bn = {}, or fewer vectors", (spec.bn / 2).max(8)),
-            ));
-        }
+        fused::check_registers(spec, program, ROWS, (accumulators, registers), 8, errors);
         Some(Self { program, tile: program.tile() })
     }
 }

@@ -66,10 +66,9 @@ pub(crate) fn plan(
     if stages < 2 || stages > most {
         errors.push(PlanError::new(
             if spec.stages.is_some() { "stages" } else { "bn" },
-            format!("{} stages do not fit this kernel", stages.max(2)),
+            format!("{} stages do not fit shared memory", stages.max(2)),
             format!(
-                "a ring of at least 2 stages of {stage_bytes} B, {} B of staging and work tiles of {} B; a CTA has {} B: room \
-                 for {most}",
+                "a ring has at least 2 stages of {stage_bytes} B, beside {} B of staging and work tiles of {} B; a CTA has {} B: room for {most}",
                 smallest * unit,
                 work_tile.bytes(),
                 arch.shared_bytes

@@ -135,8 +135,7 @@ fn consumers(spec: &KernelSpec, panels: u32, errors: &mut PlanErrors) -> u32 {
             "consumers",
             format!("{wanted} consumer warpgroups cannot divide this tile"),
             format!(
-                "a consumer has 64 rows or half of the B panels; a block has {} rows, and bn = {} holds {panels} B panel(s) of \
-                 {} columns",
+                "a consumer has 64 rows or half of the B panels; a block has {} rows, and bn = {} has {panels} B panel(s) of {} columns",
                 spec.bm, spec.bn, spec.bk
             ),
             format!("consumers = {most}, or leave `consumers` to the plan"),
@@ -151,8 +150,11 @@ fn pack(spec: &KernelSpec, errors: &mut PlanErrors) -> u32 {
     if wanted == 0 || wanted > most {
         errors.push(PlanError::new(
             "pack",
-            format!("{wanted} block rows do not share a tile"),
-            format!("a tile that is divided by B panels has {WG_M} rows: {WG_M} / {} = {most} block row(s)", spec.bm),
+            format!("{wanted} block rows cannot share a tile"),
+            format!(
+                "a tile whose B panels are divided among consumers has {WG_M} rows: {WG_M} / {} = {most} block row(s)",
+                spec.bm
+            ),
             format!("pack = {most}, or leave `pack` to the plan"),
         ));
     }

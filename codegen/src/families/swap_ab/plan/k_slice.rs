@@ -49,7 +49,7 @@ pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense) -> Result<KSlice,
         Some(k) if k < depth && (k == 0 || k % unit != 0) => {
             return Err(PlanError::new(
                 "k_step",
-                format!("a k_step of {k} is not a whole number of WGMMA steps"),
+                format!("k_step = {k} is not a multiple of the K of a WGMMA"),
                 format!("a WGMMA of {} consumes {unit} elements of K", view.sparse_type),
                 format!("k_step = {}", (k / unit * unit).max(unit)),
             ));

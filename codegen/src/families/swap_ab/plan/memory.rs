@@ -109,7 +109,7 @@ fn lay_out(
         Some(wanted) => {
             return Err(PlanError::new(
                 "stages",
-                format!("{wanted} stages cannot be had"),
+                format!("{wanted} stages do not fit"),
                 format!(
                     "a ring has at least 2; {wanted} x ({stage_bytes} + {METADATA} + 16) B + {staging} B staging = {} B; a CTA has {} B",
                     u64::from(wanted) * u64::from(stage_bytes + METADATA + 16) + u64::from(staging),
@@ -165,11 +165,8 @@ fn b_panels(
     match spec.k_step {
         Some(k) if k > view.depth && k_slice.count > 1 => Err(PlanError::new(
             "k_step",
-            format!("a stage of {k} is more than a slice of a block"),
-            format!(
-                "blocks {} deep are read in {} slices of K, each with stages of its own",
-                view.depth, k_slice.count
-            ),
+            format!("a stage of {k} exceeds a slice of a block"),
+            format!("blocks {} deep are read in {} slices of K, each with its own stages", view.depth, k_slice.count),
             "drop `k_step`",
         )),
         Some(k) if k > view.depth => {
@@ -177,9 +174,9 @@ fn b_panels(
             if !k.is_multiple_of(view.depth) || b_panels > MOST_PANELS {
                 return Err(PlanError::new(
                     "k_step",
-                    format!("a stage of {k} cannot hold a whole number of blocks"),
+                    format!("a stage of {k} is not a whole number of blocks"),
                     format!(
-                        "{k} / {} = {:.2}; a stage holds up to {MOST_PANELS} block columns",
+                        "{k} / {} = {:.2}; a stage has up to {MOST_PANELS} block columns",
                         view.depth,
                         f64::from(k) / f64::from(view.depth)
                     ),

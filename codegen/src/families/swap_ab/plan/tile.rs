@@ -87,7 +87,7 @@ pub(crate) fn plan(
             "bn",
             "accumulators do not fit the register file",
             format!(
-                "{UNIT} rows x {} columns over {consumers} consumer(s) = {} registers a thread; {most} are left",
+                "{UNIT} rows x {} columns over {consumers} consumer(s) = {} registers per thread; {most} are left",
                 spec.bn,
                 UNIT * groups / 2
             ),
@@ -101,10 +101,10 @@ pub(crate) fn plan(
     if pack == 0 || pack > most_packed {
         return Err(PlanError::new(
             "pack",
-            format!("{pack} block rows do not fit a tile"),
+            format!("{pack} block rows cannot share a tile"),
             match slices {
                 1 => format!(
-                    "{pack} x {rows} rows x {} columns over {consumers} consumer(s) = {} registers a thread, of {most}; {MOST_PACKED} block rows and {MOST_ROWS} rows at most",
+                    "{pack} x {rows} rows x {} columns over {consumers} consumer(s) = {} registers per thread, of {most}; {MOST_PACKED} block rows and {MOST_ROWS} rows at most",
                     spec.bn,
                     pack.saturating_mul(rows * groups / 2)
                 ),
@@ -121,7 +121,7 @@ fn columns(spec: &KernelSpec) -> Result<(u32, u32), PlanError> {
     if spec.bn == 0 || !spec.bn.is_multiple_of(GROUP) || spec.bn > LARGEST / 2 {
         return Err(PlanError::new(
             "bn",
-            format!("tiles of {} columns are not planned with swap-AB", spec.bn),
+            format!("tiles of {} columns are not supported with swap-AB", spec.bn),
             format!("WGMMA computes {GROUP} dense columns at a time, and a TMA box is at most 256 wide"),
             format!("bn = {}", (spec.bn.min(LARGEST / 2).div_ceil(GROUP) * GROUP).max(GROUP)),
         ));
@@ -132,7 +132,7 @@ fn columns(spec: &KernelSpec) -> Result<(u32, u32), PlanError> {
         return Err(PlanError::new(
             "consumers",
             format!("{consumers} consumer warpgroups cannot divide {} columns", spec.bn),
-            format!("{} / {GROUP} = {groups} groups of columns; 1, 2 or 3 consumers take as many each", spec.bn),
+            format!("{} / {GROUP} = {groups} groups of columns; 1, 2 or 3 consumers must have equally many", spec.bn),
             "leave `consumers` to the plan",
         ));
     }

@@ -20,15 +20,15 @@ fn check_results(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanEr
     } else if spec.a.is_integer() && spec.out != Dtype::I32 {
         errors.push(PlanError::new(
             "out",
-            format!("sums of i8 products are not written as {} with swap-AB", spec.out),
+            format!("swap-AB cannot write sums of i8 products as {}", spec.out),
             "i32 sums are stored as they are",
             "out = i32",
         ));
     } else if spec.out.bytes() == 1 {
         errors.push(PlanError::new(
             "out",
-            format!("results in {} are not planned with swap-AB", spec.out),
-            "a thread has two neighbours of 64 dense columns by 8, too few for a 16-byte vector of 8-bit values",
+            format!("results in {} are not supported with swap-AB", spec.out),
+            "a thread has pairs of neighbouring elements, too few for a 16-byte vector of 8-bit values",
             format!("out = bf16, or {} = ?", view.keys.0),
         ));
     }
@@ -38,40 +38,40 @@ fn check_choices(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanEr
     if matches!(spec.accumulate, Some(accumulate) if accumulate != Accumulate::Fast || !spec.a.is_fp8()) {
         errors.push(PlanError::new(
             "accumulate",
-            "sums are kept in the tensor core's own accumulators with swap-AB",
-            "promoted sums take as many registers again",
+            "swap-AB accumulates in the tensor cores' accumulators only",
+            "promoted sums need twice the registers",
             format!("drop `accumulate`, or {} = ?", view.keys.0),
         ));
     }
     if spec.pdl == Pdl::Early {
         errors.push(PlanError::new(
             "pdl",
-            format!("pdl = {} is not planned with swap-AB", spec.pdl),
-            "its producer warps fill stages in turn, each with blocks and with dense columns",
+            format!("pdl = {} is not supported with swap-AB", spec.pdl),
+            "each producer warp fills whole stages, with blocks and with dense columns",
             format!("pdl = on, or {} = ?", view.keys.0),
         ));
     }
     if spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(
             "scale",
-            "scales are not planned with swap-AB",
-            "factors are applied by kernels whose rows are WGMMA's rows",
+            "scales are not supported with swap-AB",
+            "scale factors are applied by kernels in which the rows of blocks are the rows of WGMMA",
             format!("scale = none, or {} = ?", view.keys.0),
         ));
     }
     if spec.cluster.is_some_and(|cluster| cluster != 1) {
         errors.push(PlanError::new(
             "cluster",
-            "clusters are not planned with swap-AB",
-            "block rows of a CTA tile share the dense operand already",
+            "clusters are not supported with swap-AB",
+            "the block rows of a CTA tile already share the dense operand",
             "cluster = 1",
         ));
     }
     if let Some(swizzle @ ..=127 | swizzle @ 129..) = spec.swizzle {
         errors.push(PlanError::new(
             "swizzle",
-            format!("a swizzle of {swizzle} bytes is not a choice with swap-AB"),
-            "tiles take the widest span that they fill",
+            format!("swizzle = {swizzle} is not supported with swap-AB"),
+            "each tile has the widest swizzle span that it fills",
             "drop `swizzle`",
         ));
     }

@@ -1,6 +1,6 @@
 //! Step 1: are the sparsity block, the tile and the types such as the instruction multiplies?
 
-use crate::plan::{PlanError, PlanErrors};
+use crate::plan::{PlanError, PlanErrors, check_factors};
 use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
 use super::units::fragment;
@@ -12,34 +12,23 @@ const UNIT: u32 = 16;
 
 pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let (m, n) = fragment(spec);
-    size("bm", "block rows", spec.bm, m, "rows of one instruction", errors);
-    let (columns, why) =
-        if n > UNIT { (n, "columns of one instruction") } else { (UNIT, "columns of a pair of instructions") };
-    size("bn", "columns of a dense tile", spec.bn, columns, why, errors);
-    size("bk", "block columns", spec.bk, UNIT, "elements of K in whole 16-byte vectors", errors);
+    size("bm", "block rows", spec.bm, m, "an instruction computes whole fragments of rows", errors);
+    let (columns, why) = if n > UNIT {
+        (n, "an instruction computes whole fragments of columns")
+    } else {
+        (UNIT, "a pair of instructions computes 16 columns")
+    };
+    size("bn", "dense tile columns", spec.bn, columns, why, errors);
+    size("bk", "block columns", spec.bk, UNIT, "K is loaded in whole 16-byte vectors", errors);
     check_types(spec, errors);
     check_out(spec, arch, errors);
     check_arch(spec, arch, errors);
 }
 
 fn size(key: &'static str, what: &str, value: u32, unit: u32, why: &str, errors: &mut PlanErrors) {
-    if value > 0 && value.is_multiple_of(unit) && value <= LARGEST {
-        return;
+    if value == 0 || !value.is_multiple_of(unit) || value > LARGEST {
+        errors.push(PlanError::size(key, what, value, (unit, LARGEST), why));
     }
-    let arithmetic = if value > LARGEST {
-        format!("{value} > {LARGEST}, the largest planned")
-    } else {
-        format!("{value} = {} x {unit} + {}; {unit} {why}", value / unit, value % unit)
-    };
-    let below = (value.min(LARGEST) / unit * unit).max(unit);
-    let above = below + unit;
-    let help = if value > below && above <= LARGEST { format!("{below} or {above}") } else { below.to_string() };
-    errors.push(PlanError::new(
-        key,
-        format!("{value} {what} are not supported"),
-        arithmetic,
-        format!("{key} = {help}"),
-    ));
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -55,34 +44,18 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
         } else if opaque && dtype.bytes() == 1 {
             errors.push(PlanError::new(
                 key,
-                format!("operand {key} is {dtype}, which wmma is not planned for"),
+                format!("operand {key} is {dtype}, which wmma kernels do not support"),
                 "8-bit fragments are read along K from swizzled memory, which needs ldmatrix",
                 "mma = mma_sync, or mma = wgmma",
             ));
         }
     }
-    if spec.a != spec.b && !(spec.a.is_fp8() && spec.b.is_fp8()) {
-        errors.push(PlanError::new(
-            "b",
-            format!("A is {} and B is {}", spec.a, spec.b),
-            "one instruction multiplies operands of the same type, or e4m3 and e5m2 in any mix",
-            format!("b = {}", spec.a),
-        ));
-    }
-    if spec.acc != spec.a.accumulator() {
-        errors.push(PlanError::new(
-            "acc",
-            format!("sums of {} products are not kept in {}", spec.a, spec.acc),
-            format!("{} products are added in {}", spec.a, spec.a.accumulator()),
-            format!("acc = {}", spec.a.accumulator()),
-        ));
-    }
+    check_factors(spec, "instruction", errors);
     if spec.b.bytes() == 1 && spec.b_layout == Layout::RowMajor {
         errors.push(PlanError::new(
             "b_layout",
             format!("B is {} and row-major", spec.b),
-            "8-bit operands are multiplied along K only: B[K, N] must lie as [N, K], K contiguous; ldmatrix transposes \
-             16-bit elements and no others",
+            "8-bit operands are multiplied along K only: B[K, N] must be stored as [N, K], K contiguous; ldmatrix transposes only 16-bit elements",
             "b_layout = col, and transpose B once: `Dense::to_layout`",
         ));
     }
@@ -102,7 +75,7 @@ fn check_out(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "out",
             format!("{} has no conversion to {}", arch.target, spec.out),
-            format!("cvt from f32 to {} is of sm_{}{} and newer", spec.out, first.0, first.1),
+            format!("cvt from f32 to {} needs sm_{}{} or newer", spec.out, first.0, first.1),
             format!("out = f16 or f32, or arch = sm_{}{}", first.0, first.1),
         ));
     }
@@ -119,7 +92,7 @@ fn check_arch(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "arch",
             format!("{} does not multiply {}", arch.target, spec.a),
-            format!("{} on {} is of sm_{}{} and newer", spec.mma, spec.a, first.0, first.1),
+            format!("{} on {} needs sm_{}{} or newer", spec.mma, spec.a, first.0, first.1),
             format!("arch = sm_{}{}, or dtype = f16", first.0, first.1),
         ));
     }

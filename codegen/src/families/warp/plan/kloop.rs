@@ -29,7 +29,7 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
         Some(k) if k == bk => Ok(KLoop::divide(bk, k)),
         Some(k) if k == 0 || !k.is_multiple_of(unit) => Err(PlanError::new(
             "k_step",
-            format!("a k_step of {k} is no whole number of instructions"),
+            format!("k_step = {k} is not a whole number of instructions"),
             format!(
                 "{} on {} takes {unit} elements of K; {k} = {} x {unit} + {}",
                 spec.mma,
@@ -45,9 +45,9 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
         }
         Some(k) => Err(PlanError::new(
             "k_step",
-            format!("a stage of {k} does not hold a whole number of blocks"),
+            format!("a stage of {k} is not a whole number of blocks"),
             format!(
-                "bk = {bk}: {k} / {bk} = {:.2}; a stage gathers 2 or 4 blocks of 16 or 32",
+                "bk = {bk}: {k} / {bk} = {:.2}; a stage has 2 or 4 blocks of 16 or 32",
                 f64::from(k) / f64::from(bk)
             ),
             format!("k_step = {bk}"),

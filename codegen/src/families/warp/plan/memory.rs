@@ -103,14 +103,14 @@ fn check_stages(spec: &KernelSpec, arch: &Arch) -> Result<(), PlanError> {
     match spec.stages {
         Some(stages) if !arch.cp_async && stages != 2 => Err(PlanError::new(
             "stages",
-            format!("{stages} stages are not planned on {}", arch.target),
-            "without cp.async a stage passes through registers: one is multiplied while the other is loaded",
+            format!("{stages} stages are not supported on {}", arch.target),
+            "without cp.async stages are loaded through registers, one while the other is multiplied",
             "stages = 2, or arch = sm_80",
         )),
         Some(stages) if !(2..=LIMIT).contains(&stages) => Err(PlanError::new(
             "stages",
-            format!("a ring of {stages} stage(s) is not planned"),
-            format!("while one stage is multiplied another must be filled: 2 to {LIMIT}"),
+            format!("a ring of {stages} stage(s) is not supported"),
+            format!("one stage is filled while another is multiplied: 2 to {LIMIT}"),
             "stages = 3",
         )),
         _ => Ok(()),

@@ -172,7 +172,7 @@ fn too_many_warps(m: u32, n: u32, arch: &Arch) -> PlanError {
         "warps",
         format!("{m} x {n} warps are too many for a CTA"),
         format!(
-            "{} threads leave each {} registers; a CTA of this family has up to {MOST_WARPS} warps",
+            "{} threads have {} registers each; a CTA of this family has up to {MOST_WARPS} warps",
             u64::from(m) * u64::from(n) * 32,
             u64::from(arch.registers) / (u64::from(m) * u64::from(n) * 32)
         ),
@@ -187,7 +187,7 @@ fn no_registers(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> PlanError {
         if spec.warps.is_some() { "warps" } else { "bn" },
         "accumulators do not fit the register file",
         format!(
-            "{} x {} {} over {m} x {n} warps = {} x {} a warp = {} registers a thread, and {} more for fragments and \
+            "{} x {} {} over {m} x {n} warps = {} x {} per warp = {} registers per thread, and {} more for fragments and \
              addresses; a thread has {limit}",
             tiling.cta_m,
             tiling.cta_n,
@@ -218,7 +218,7 @@ fn indivisible(spec: &KernelSpec, unit_m: u32, unit_n: u32) -> PlanError {
         if spec.warps.is_some() { "warps" } else { "bn" },
         format!("{m} x {n} warps cannot divide a tile of {} x {}", spec.bm, spec.bn),
         format!(
-            "each computes whole fragments of {fragment} and stores C in whole 16-byte vectors: {} / {m} rows = {:.1}, \
+            "each warp computes whole fragments of {fragment} and stores C in whole 16-byte vectors: {} / {m} rows = {:.1}, \
              {} / {n} columns = {:.1}",
             spec.bm,
             f64::from(spec.bm) / f64::from(m.max(1)),
