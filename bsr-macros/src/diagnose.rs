@@ -73,7 +73,7 @@ impl ToTokens for Diagnostics {
     }
 }
 
-/// Two tokens that stand for the first and the last one of a place.
+/// The first and the last token of a place.
 impl ToTokens for Tokens {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         Ident::new("first", self.first).to_tokens(tokens);

@@ -48,7 +48,7 @@ impl Parameter {
         self.syntax.clone()
     }
 
-    /// Its name, and where it stands.
+    /// Its name and its place.
     pub(crate) fn name(&self) -> (&str, Tokens) {
         (&self.syntax.name, self.syntax.name_place)
     }
@@ -108,7 +108,7 @@ pub(crate) fn read(
     Some((Epilogue::new(program), Tokens { first: group.span_open(), last: group.span_close() }))
 }
 
-/// Full operands that do not lie as the result does, in a matrix or in blocks; they go to the diagnostics.
+/// Full operands that are not stored like the result, as a matrix or in blocks; they are reported.
 fn lie_otherwise(further: &[Parameter], program: &Program, samples: bool, diagnostics: &mut Diagnostics) -> bool {
     let mut found = false;
     for (Parameter { syntax, .. }, input) in further.iter().zip(program.inputs()) {

@@ -140,7 +140,7 @@ fn check_plans(family: &FamilySpec<Tokens>, planned: &[Planned<'_>], diagnostics
     }
 }
 
-/// Members are launched alike: they multiply the same matrices and have the same results.
+/// Members have the same launches: they multiply the same matrices and have the same results.
 fn check_signatures(family: &FamilySpec<Tokens>, planned: &[Planned<'_>], diagnostics: &mut Diagnostics) {
     let Some(first) = planned.first() else { return };
     let reduction = |spec: &KernelSpec| spec.epilogue.and_then(|epilogue| epilogue.program().reduction());

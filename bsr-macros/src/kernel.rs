@@ -32,7 +32,7 @@ pub(crate) fn kernel_type(
         #[automatically_derived]
         #[allow(dead_code, deprecated)]
         impl #name {
-            /// What was asked of this kernel.
+            /// The spec of this kernel.
             pub const SPEC: ::bsr::KernelSpec = #spec;
             // By another name: rustdoc prints the expression of a constant, here the same text once more in one line.
             #[doc(hidden)]
@@ -114,7 +114,7 @@ impl Further {
         }
     }
 
-    /// The type that stands for it, of the kernel `name`.
+    /// The type of the kernel `name` for it.
     pub(crate) fn ty(self, name: &TokenStream) -> TokenStream {
         match self {
             Self::Nothing => quote!(::bsr::arguments::Nothing),
@@ -135,7 +135,7 @@ pub(crate) fn launch_types(spec: &KernelSpec, name: &TokenStream) -> TokenStream
     }
 }
 
-/// The type that stands for a kernel's results.
+/// The type of a kernel's results.
 pub(crate) fn returns(spec: &KernelSpec) -> TokenStream {
     match spec.epilogue.and_then(|epilogue| epilogue.program().reduction()) {
         Some(_) => quote!(::bsr::arguments::CWithRows),
@@ -143,7 +143,7 @@ pub(crate) fn returns(spec: &KernelSpec) -> TokenStream {
     }
 }
 
-/// The type that stands for an operation.
+/// The type of an operation.
 pub(crate) fn operation(op: Op) -> Ident {
     let name = match op {
         Op::Dds => "Dds",

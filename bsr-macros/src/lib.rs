@@ -1,7 +1,7 @@
 //! The `#[bsr_kernel]` attribute of bsr.
 //!
 //! Tokens -> `Request` -> `KernelSpec` -> `Plan` -> `Ptx` -> a type with constants, all while the attribute expands.
-//! The templates are held by `bsr-codegen` through `include_str!`: editing one rebuilds every crate with a kernel.
+//! `bsr-codegen` embeds the templates with `include_str!`: editing one rebuilds every crate with a kernel.
 
 mod args;
 mod attention;
@@ -24,7 +24,7 @@ mod types;
 
 use proc_macro::TokenStream;
 
-/// Makes a block-sparse kernel of a function without a body, or of a unit struct.
+/// Makes a block-sparse kernel from a function without a body, or from a unit struct.
 ///
 /// ```ignore
 /// #[bsr_kernel(bm = 512, bn = 128, bk = 112)]
@@ -54,7 +54,7 @@ use proc_macro::TokenStream;
 /// be planned is left out, and the documentation of the item says why; an attribute none of whose kernels can be
 /// planned is an error. At most 64 kernels are embedded.
 ///
-/// Type parameters of the function stand for element types: one dtype wherever the parameter is used, taken from the
+/// Type parameters of the function are element types: one dtype wherever the parameter is used, taken from the
 /// lists of `dtype`, `a`, `b` or `out`.
 ///
 /// # Epilogues

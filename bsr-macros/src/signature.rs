@@ -55,7 +55,7 @@ impl Operands {
 pub(crate) struct Operand {
     /// The whole type, as written.
     pub(crate) matrix: Type,
-    /// The type parameter that stands for the element type, in a family.
+    /// The type parameter of the element type, in a family.
     pub(crate) parameter: Option<Ident>,
     /// The last word of the element type.
     element_name: String,
@@ -181,7 +181,7 @@ pub(crate) fn refuse_qualifiers(signature: &Signature, diagnostics: &mut Diagnos
     }
 }
 
-/// Refuses the parameters of a function that is no family, and tells their names: they are reported once.
+/// Refuses the parameters of a function that is not a family, and returns their names: they are reported once.
 pub(crate) fn refuse_generics(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Ident> {
     let fact = "a kernel function cannot be generic";
     let help = ["a family can: its attribute lists the types, as in `dtype = [f16, bf16]`"];
@@ -193,7 +193,7 @@ pub(crate) fn refuse_generics(signature: &Signature, diagnostics: &mut Diagnosti
     signature.generics.type_params().map(|parameter| parameter.ident.clone()).collect()
 }
 
-/// The type parameters of a family's function, each of which stands for an element type.
+/// The type parameters of a family's function, each an element type.
 fn parameters(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Ident> {
     let help = ["write `fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;`"];
     let mut parameters = Vec::new();

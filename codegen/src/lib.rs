@@ -1,6 +1,6 @@
 //! From a kernel spec to Hopper PTX, in pure Rust.
 //!
-//! One direction: [`KernelSpec`] (what was asked) -> [`Plan`] (every number) -> [`Ptx`] (text).
+//! One direction: [`KernelSpec`] (the request) -> [`Plan`] (every number) -> [`Ptx`] (text).
 
 #[macro_use]
 mod message;

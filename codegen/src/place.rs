@@ -8,7 +8,7 @@ pub trait Place: Clone {
     #[must_use]
     fn through(&self, last: &Self) -> Self;
 
-    /// The place of some bytes within the string that stands at this place, or else the whole of it.
+    /// The place of some bytes within the string at this place, or else the whole place.
     #[must_use]
     fn part(&self, _bytes: Range<usize>) -> Self {
         self.clone()

@@ -130,13 +130,13 @@ impl Dtype {
         }
     }
 
-    /// How the dense operand lies where nothing is said: the tensor cores read 8-bit operands along K only.
+    /// The default layout of the dense operand: the tensor cores read 8-bit operands along K only.
     pub const fn default_b_layout(self) -> Layout {
         if self.bytes() == 1 { Layout::ColMajor } else { Layout::RowMajor }
     }
 }
 
-/// How a dense matrix lies in memory.
+/// The layout of a dense matrix in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
@@ -154,7 +154,7 @@ vocabulary! {
 }
 
 impl Layout {
-    /// How the same memory lies as the transposed matrix.
+    /// The layout of the same memory read as the transposed matrix.
     #[must_use]
     pub const fn flipped(self) -> Self {
         match self {

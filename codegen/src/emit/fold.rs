@@ -88,7 +88,7 @@ fn replaced(lines: &mut [String], at: usize, to: &str, from: &str) -> bool {
         }
         match effect(line, from) {
             Some((false, _)) => {}
-            // The operand changes: the copy must not be asked for afterwards.
+            // The operand changes: the copy must not be used afterwards.
             _ if names(line, from) => return false,
             _ => {}
         }
@@ -99,7 +99,7 @@ fn replaced(lines: &mut [String], at: usize, to: &str, from: &str) -> bool {
     true
 }
 
-/// Is the copy of a literal at line `at` all that a register ever holds, so that the literal can stand in its place?
+/// Is the copy of a literal at line `at` the only value of a register, so that the literal can replace it?
 fn replaced_everywhere(lines: &mut [String], at: usize, register: &str, literal: &str) -> bool {
     let named: Vec<usize> = (0..lines.len()).filter(|line| *line != at && names(&lines[*line], register)).collect();
     // An address is no place for a literal.

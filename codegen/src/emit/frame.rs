@@ -1,4 +1,4 @@
-//! What stands around the instructions of every family: header, signature, register declarations.
+//! The frame of the instructions of every family: header, signature, register declarations.
 
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ fn product(plan: &Plan) -> String {
     format!("C[M, N] = A[M, K] * B[K, N], {sparse} in BSR.")
 }
 
-/// One declaration a line, with what it stands for.
+/// One declaration per line, with its meaning.
 fn signature(parameters: &Parameters, op: Op) -> Vec<String> {
     let last = parameters.len().saturating_sub(1);
     let line = |(i, parameter): (usize, &Parameter)| {

@@ -1,8 +1,8 @@
 //! The layout of a kernel's body: indentation and blank lines follow from what a line is, not from how a template was
 //! written.
 //!
-//! Labels stand in column 0, statements four columns in, the further lines of a statement eight, and an operand list that
-//! takes several lines ten. A blank line stands before every comment that does not follow a label or another comment, and
+//! Labels are in column 0, statements four columns in, the further lines of a statement eight, and an operand list that
+//! takes several lines ten. A blank line precedes every comment that does not follow a label or another comment, and
 //! before a label that is reached by branches alone.
 
 /// Columns of a statement, of its further lines, and of an operand list that is open.

@@ -55,7 +55,7 @@ struct Text<'p> {
     written: String,
     /// Bytes of records that `%r_probe` is behind: it is moved at [joints].
     behind: u32,
-    /// What stands behind the body, whose last instruction is a return.
+    /// The text after the body, whose last instruction is a return.
     behind_all: String,
     /// Ends of roles so far.
     ends: u32,
@@ -79,7 +79,7 @@ impl Text<'_> {
         self.written.push_str(&templates::render(template, context));
     }
 
-    /// What stands in place of a marker. One that says nothing known is a bug of a template, which rendering every plan of the
+    /// The text that replaces a marker. An unknown marker is a bug of a template, which rendering every plan of the
     /// matrix with probes finds.
     fn instructions(&mut self, marker: &str, next: &str) {
         let (verb, rest) = marker.trim().split_once(' ').unwrap_or((marker.trim(), ""));
@@ -134,7 +134,7 @@ impl Text<'_> {
     fn tile(&mut self, arguments: &str) {
         let mut words: Vec<&str> = arguments.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
         if words.is_empty() {
-            // Every record has a word: where it lies.
+            // Every record has a word: its position.
             words.push("%r_probe");
         }
         self.written.push_str("    // Probe: a tile begins.\n");
@@ -156,7 +156,7 @@ impl Text<'_> {
         self.look();
     }
 
-    /// Where the next record lies behind what `%r_probe` says.
+    /// The offset of the next record from `%r_probe`.
     fn at(&mut self) -> u32 {
         let at = self.behind;
         self.behind += RECORD_BYTES;
@@ -244,7 +244,7 @@ struct Slice<'m> {
 #[derive(Serialize)]
 struct Mark<'m> {
     code: u32,
-    /// A register, or where in shared memory the word lies.
+    /// A register, or the address of the word in shared memory.
     word: &'m str,
     /// Nothing: the code has the number of the word.
     argument: &'static str,

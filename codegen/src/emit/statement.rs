@@ -29,7 +29,7 @@ impl<'l> Statement<'l> {
     }
 }
 
-/// Whether a plain instruction writes a register, and whether it reads it; nothing where that cannot be told.
+/// Whether a plain instruction writes a register, and whether it reads it; nothing where that is unknown.
 pub(super) fn effect(line: &str, register: &str) -> Option<(bool, bool)> {
     if !names(line, register) {
         return Some((false, false));
@@ -60,7 +60,7 @@ pub(super) fn transfers(line: &str) -> bool {
     code.starts_with("bra") || code.starts_with("ret")
 }
 
-/// Where a register's name stands in a line, as a whole word.
+/// The positions of a register's name in a line, as a whole word.
 pub(super) fn places<'l>(line: &'l str, register: &'l str) -> impl Iterator<Item = usize> + 'l {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.match_indices(register)

@@ -116,7 +116,7 @@ templates! {
     "lists/column_places",
     "lists/cost",
     "lists/count_columns",
-    "lists/deal",
+    "lists/rounds",
     "lists/divide",
     "lists/enough",
     "lists/heads",

@@ -35,7 +35,7 @@ pub(super) struct Builder<P> {
     pub(super) errors: Vec<EpilogueError<P>>,
 }
 
-/// The number that stands for what could not be understood.
+/// The number that replaces what could not be parsed.
 pub(super) const BROKEN: Id = 0;
 
 impl<P: Place> Builder<P> {

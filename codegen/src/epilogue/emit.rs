@@ -1,6 +1,6 @@
 //! The expression as PTX: what a row or a column determines is computed for it once, the rest for every accumulator.
 //!
-//! Nothing here knows how accumulators lie in the threads. A family of kernels says which register an accumulator is,
+//! Nothing here knows the layout of accumulators in the threads. A family of kernels says which register an accumulator is,
 //! how many rows and columns it holds values of at a time, and in which order it asks for lines:
 //!
 //! ```text
@@ -26,9 +26,9 @@ pub(crate) struct Held {
 pub(crate) struct At<'n> {
     /// Its register, which the result is put in.
     pub(crate) acc: &'n str,
-    /// Which of the held rows it lies in.
+    /// Its row, of those with live values.
     pub(crate) row: u32,
-    /// Which of the held columns it lies in.
+    /// Its column, of those with live values.
     pub(crate) column: u32,
     /// The register with the full operand's element; unread where there is none.
     pub(crate) tile: &'n str,
@@ -65,7 +65,7 @@ impl Lines {
         self.level(Level::Uniform, &|id| self.register(id, None), &load)
     }
 
-    /// Where a score finds what it is told: an instruction that makes it an f32.
+    /// The instruction that converts an operand of a score to f32.
     fn given(given: Given, to: &str, at: Option<&At<'_>>) -> String {
         let (row, column) = at.map_or((0, 0), |at| (at.row, at.column));
         match given {

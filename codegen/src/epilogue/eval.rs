@@ -1,4 +1,4 @@
-//! The expression as a function on the CPU, in f64: the reference that kernels are judged by.
+//! The expression as a function on the CPU, in f64: the reference for the results of kernels.
 
 use super::functions::Function;
 use super::program::{Cmp, Given, Id, Node, Program, Reduction};

@@ -9,7 +9,7 @@ use crate::steps;
 pub struct Lexeme<P> {
     /// What it is.
     pub kind: LexemeKind,
-    /// Where it stands.
+    /// Its place.
     pub place: P,
 }
 
@@ -46,7 +46,7 @@ impl LexemeKind {
     }
 }
 
-/// Splits text into tokens, places in bytes. Total: what is no token of ours becomes [`LexemeKind::Other`].
+/// Splits text into tokens, places in bytes. Total: every other character becomes [`LexemeKind::Other`].
 pub fn lexemes(text: &str) -> Vec<Lexeme<Range<usize>>> {
     let mut found = Vec::new();
     let mut at = 0;

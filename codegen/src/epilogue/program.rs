@@ -159,7 +159,7 @@ pub(crate) enum Cmp {
     Ne,
 }
 
-/// What a score is told beside the product of a query and a key, each as an f32.
+/// The operands of a score besides the product of a query and a key, each as an f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Given {
     /// The number of the query, `i`.
@@ -198,7 +198,7 @@ pub(crate) enum Node {
     Acc,
     /// A parameter, by its number.
     Input(usize),
-    /// What a score is told of its place.
+    /// The coordinates of a score.
     Given(Given),
     /// The bits of an f32.
     Literal(u32),
@@ -232,7 +232,7 @@ impl Node {
     }
 }
 
-/// Values made of values: operands come before what is made of them, and no two are alike.
+/// A graph of values: operands precede their uses, and no two values are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Graph {
     nodes: Vec<Node>,
@@ -245,7 +245,7 @@ impl Graph {
         &self.nodes
     }
 
-    /// The value that `node` stands for, which there may be already.
+    /// The value of `node`, which may exist already.
     pub(super) fn add(&mut self, node: Node, level: Level) -> Id {
         *self.ids.entry(node).or_insert_with(|| {
             self.nodes.push(node);

@@ -20,13 +20,13 @@ const MOST_DEPTH: usize = 100;
 pub struct ParameterSyntax<P> {
     /// Its name.
     pub name: String,
-    /// Where the name stands.
+    /// The place of the name.
     pub name_place: P,
     /// The word before `<`, or the whole type: `Rows`, `f32`.
     pub kind: String,
     /// The word within `<` and `>`, where there are any.
     pub element: Option<String>,
-    /// Where the type stands.
+    /// The place of the type.
     pub type_place: P,
 }
 

@@ -93,7 +93,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
     }
 }
 
-/// A full operand of an epilogue lies as C does: in a matrix, or in blocks.
+/// A full operand of an epilogue is stored like C: as a matrix, or in blocks.
 fn check_full_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
     let inputs = spec.epilogue.map_or(&[][..], |epilogue| epilogue.program().inputs());
     for input in inputs {

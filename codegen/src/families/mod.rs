@@ -1,7 +1,7 @@
 //! The kernel families, and which of them a spec is planned for.
 //!
 //! A family is made around one way of multiplying. Each has a folder: `plan` decides every number, `emit` makes the
-//! operands of the templates, `kernel.rs` tells the frame about both. A family depends on `hopper`, the frame and what
+//! operands of the templates, `kernel.rs` reports both to the frame. A family depends on `hopper`, the frame and what
 //! is below them, and never on another family.
 
 pub(crate) mod attention;

@@ -1,4 +1,4 @@
-//! What WGMMA asks of its factors, whichever way round a kernel has them.
+//! The requirements of WGMMA on its factors, in either order.
 
 use crate::plan::{Major, SparseTimesDense};
 use crate::plan::{PlanError, PlanErrors, check_factors};
@@ -19,7 +19,7 @@ pub(crate) fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     check_factors(spec, "WGMMA", errors);
 }
 
-/// A sparse operand has no layout, and 8-bit operands lie along K.
+/// A sparse operand has no layout, and 8-bit operands are contiguous along K.
 pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     if spec.op == Op::Dsd && spec.a_layout != Layout::RowMajor {
         errors.push(PlanError::new(

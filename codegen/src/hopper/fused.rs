@@ -1,4 +1,4 @@
-//! The parts of an epilogue that are the same in every family whose sums lie as WGMMA leaves them.
+//! The parts of an epilogue that are the same in every family with the accumulator layout of WGMMA.
 //!
 //! Accumulator 4 t + 2 h + e of 64 rows is column 8 t + 2 (lane mod 4) + e of row lane / 4 + 8 h: a thread holds values of
 //! two rows, and of two columns at a time. These are rows and columns of the fragments: with swap-AB, C's rows
@@ -11,7 +11,7 @@ use super::store::Pack;
 use crate::Dtype;
 use crate::epilogue::{InputKind, Lines, Program, Reduction, widen};
 
-/// Accumulators that ptxas schedules at once: between two batches of columns stands a branch. Without it, ptxas 13.0 had so many
+/// Accumulators that ptxas schedules at once: a branch separates two batches of columns. Without it, ptxas 13.0 had so many
 /// elements under way at the same time that wide tiles spilled.
 pub(crate) const COLUMN_BATCH: u32 = 16;
 
@@ -39,7 +39,7 @@ pub(crate) struct Pair {
     /// The first of them, and the second, from where `%r_fused_limit` is counted.
     first: u32,
     second: u32,
-    /// Conditions that are asked for: both columns exist, one at least.
+    /// The conditions that are computed: both columns exist, one at least.
     asks_both: bool,
     asks_any: bool,
     /// Further conditions, row by row.

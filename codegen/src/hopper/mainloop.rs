@@ -32,7 +32,7 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// Whether every CTA of a cluster has to be told.
+    /// Whether the release goes to every CTA of a cluster.
     pub(crate) fn new(in_cluster: bool) -> Self {
         match in_cluster {
             false => Self { base: "%r_empty", arrive: "mbarrier.arrive.shared::cta.b64" },
@@ -48,7 +48,7 @@ struct Entry<P> {
     tail: String,
     stage: Stage,
     subtiles: Vec<P>,
-    /// The subtile whose part of the epilogue's full operand is asked for.
+    /// The subtile whose part of the epilogue's full operand is requested.
     request: Option<P>,
     release: &'static str,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Order {
     pub(crate) distinct: u32,
     pub(crate) lag: bool,
     pub(crate) release: Release,
-    /// The epilogue's full operand is asked for under the first stage.
+    /// The epilogue's full operand is requested during the first stage.
     pub(crate) requests: bool,
 }
 

@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::emit::templates;
 use crate::{KernelSpec, Pdl};
 
-/// The body of a kernel: what its family says to the templates, and what every kernel of Hopper's is told by its spec.
+/// The body of a kernel, from the context of its family and that of every Hopper kernel.
 pub(crate) fn body(template: &str, spec: &KernelSpec, family: &impl Serialize) -> String {
     /// `pdl`: the kernel may start while the one before it in the stream ends. `early`: it then reads the sparse operand at
     /// once.

@@ -1,8 +1,8 @@
-//! How an operand's tile lies in a stage: TMA boxes, swizzles, WGMMA descriptors.
+//! The layout of an operand's tile in a stage: TMA boxes, swizzles, WGMMA descriptors.
 //!
 //! A tile is one or several *panels*. A panel is what one TMA box column fills: rows of one swizzle span
 //! (32, 64 or 128 bytes). K-major panels have rows along M or N and K inside a row; MN-major panels (row-major B)
-//! have rows along K and N inside a row. A block that is read transposed lies as it is stored: rows along K, M inside.
+//! have rows along K and N inside a row. A block that is read transposed has its stored layout: rows along K, M inside.
 //!
 //! Descriptor fields follow the PTX ISA, "Asynchronous warpgroup level matrix shared memory layout".
 
@@ -22,15 +22,15 @@ pub(crate) struct OperandTile {
     pub(crate) panels: u32,
     /// Rows of the TMA box (a box is one span wide).
     pub(crate) box_rows: u32,
-    /// Rows that lie side by side in one row of a TMA box. A block 32 or 16 columns wide is contiguous memory:
+    /// Rows that are adjacent in one row of a TMA box. A block 32 or 16 columns wide is contiguous memory:
     /// seen as rows of 128 bytes it loads at full speed, where rows of 64 or 32 bytes would not. See
     /// [`OperandTile::row_permutation`].
     pub(crate) rows_per_line: u32,
     /// Panels, and boxes along a panel's rows, that one CTA loads.
     pub(crate) loads: (u32, u32),
     /// The tensor map has the block's K extent as a dimension of its own, so that TMA fills with zeros what the last
-    /// WGMMA of a block reads beyond it. A whose blocks lie along K is bounded so anyway; without the same for B, a
-    /// zero of A would meet whatever lies next in B, and 0 x NaN is NaN.
+    /// WGMMA of a block reads beyond it. A with blocks along K is bounded anyway; without the same for B, a
+    /// zero of A would be multiplied with the next elements of B, and 0 x NaN is NaN.
     pub(crate) by_block: bool,
 }
 
@@ -113,7 +113,7 @@ impl OperandTile {
     }
 }
 
-/// Can `columns` be loaded as whole boxes of at least 16 columns, all alike?
+/// Can `columns` be loaded as whole boxes of equal width, at least 16 columns?
 pub(crate) fn whole_boxes(columns: u32) -> bool {
     columns == 16 || (columns > 0 && columns.is_multiple_of(32))
 }

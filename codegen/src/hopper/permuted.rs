@@ -26,7 +26,7 @@ pub(crate) struct StoredRows {
     units: Vec<Unit>,
 }
 
-/// A part of staging whose lines lie below one another.
+/// A part of staging with contiguous lines.
 #[derive(Clone, Debug, Serialize)]
 struct Unit {
     column: u32,

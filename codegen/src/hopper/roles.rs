@@ -6,7 +6,7 @@ use crate::Arch;
 
 /// What the producer's loop needs: `ptxas` spills with 32.
 const PRODUCER_REGISTERS: u32 = 40;
-/// The same where it chooses between two tensor maps of B and hands out factors of blocks.
+/// The same where it chooses between two tensor maps of B and distributes factors of blocks.
 const BUSY_PRODUCER_REGISTERS: u32 = 56;
 /// Registers that a consumer needs beside its accumulators: descriptors, addresses, predicates, the work tile.
 pub(crate) const CONSUMER_OVERHEAD: u32 = 41;

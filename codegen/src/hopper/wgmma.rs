@@ -76,7 +76,7 @@ pub(crate) struct Wgmma {
     scale_d: &'static str,
 }
 
-/// A descriptor that lies some units of 16 bytes behind another one.
+/// A descriptor some units of 16 bytes after another one.
 #[derive(Clone, Debug, Serialize)]
 struct Descriptor {
     register: String,
@@ -130,7 +130,7 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// `rows` and `columns` are how far the consumers' parts of the tile lie apart.
+    /// `rows` and `columns` are the distances between the consumers' parts of the tile.
     pub(crate) fn new((a, b): (&OperandTile, &OperandTile), (rows, columns): (u32, u32)) -> Self {
         Self {
             a: format!("{:#018x}", a.descriptor()),

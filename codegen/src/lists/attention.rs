@@ -1,4 +1,4 @@
-//! What the kernels that list an attention are told, in numbers.
+//! The numbers that are passed to the kernels that list an attention.
 
 use super::{ListKernel, ListRequest, Shape, ShapeError};
 use crate::{AttentionTiles, ClusterTile};

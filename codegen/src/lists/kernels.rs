@@ -64,7 +64,7 @@ pub enum ListKernel {
     ScatterColumns,
     /// Assigns tiles to clusters.
     Assign,
-    /// Assigns parts of tiles, and the tiles that collect them, to clusters of their own.
+    /// Assigns split-K partials, and the tiles that add them, to separate clusters.
     AssignParts,
     /// Counts the blocks of every row of a mask.
     MaskRows,
@@ -76,7 +76,7 @@ pub enum ListKernel {
     SddmmTiles,
     /// Marks the block columns of every block row.
     SharedBits,
-    /// Puts block rows together that have many block columns in common.
+    /// Groups block rows that have many block columns in common.
     SharedGroups,
     /// Lists the block columns of block rows that share tiles.
     SharedUnions,

@@ -61,24 +61,26 @@ fn kernel(kernel: ListKernel) -> Kernel {
 
 fn comment(kernel: ListKernel) -> &'static str {
     match kernel {
-        ListKernel::Check(_) => "Checks row pointers and columns: first and number of the blocks of every right row.",
+        ListKernel::Check(_) => {
+            "Checks row pointers and columns; writes the first block and the number of blocks of each correct row."
+        }
         ListKernel::CountColumns => "Counts blocks by column, for each CTA's block rows.",
-        ListKernel::ScanColumns => "Sums these counts up, column by column.",
-        ListKernel::ScatterColumns => "Lists blocks by column: their rows, and where they are stored.",
-        ListKernel::Assign => "Assigns the tiles of C to clusters, so that they finish together.",
-        ListKernel::AssignParts => "Assigns parts of tiles, and the tiles that collect them, to clusters of their own.",
+        ListKernel::ScanColumns => "Accumulates these counts, column by column.",
+        ListKernel::ScatterColumns => "Lists blocks by column: their rows and their positions in storage.",
+        ListKernel::Assign => "Assigns the tiles of C to clusters with balanced loads.",
+        ListKernel::AssignParts => "Assigns split-K partials, and the tiles that add them, to separate clusters.",
         ListKernel::MaskRows => "Counts the blocks of every row of a mask.",
         ListKernel::MaskColumns => "Lists the columns of every row of a mask.",
-        ListKernel::SddmmRows => "Counts the tiles of an SDDMM, and deals them to CTAs in turn.",
+        ListKernel::SddmmRows => "Counts the tiles of an SDDMM, and distributes them to CTAs in turn.",
         ListKernel::SddmmTiles => "Lists the tiles of an SDDMM.",
         ListKernel::SharedBits => "Marks the block columns of every block row.",
-        ListKernel::SharedGroups => "Puts block rows together that have many block columns in common.",
+        ListKernel::SharedGroups => "Groups block rows that have many block columns in common.",
         ListKernel::SharedUnions => "Lists the block columns of block rows that share tiles.",
-        ListKernel::SharedTiles => "Lists the tiles that were assigned by group of block rows and column.",
+        ListKernel::SharedTiles => "Lists the tiles that were assigned, by group of block rows and column.",
         ListKernel::SplitRows => "Divides the K of every row of tiles into parts.",
-        ListKernel::SplitTiles => "Lists the parts of tiles, and the tiles that collect them, which were assigned.",
+        ListKernel::SplitTiles => "Lists the split-K partials and the tiles that add them, as assigned.",
         ListKernel::AttentionSteps => "Lists the steps of every row of tiles of an attention.",
-        ListKernel::AttentionTiles => "Lists the tiles of an attention that were assigned by row and column.",
+        ListKernel::AttentionTiles => "Lists the tiles of an attention that were assigned, by row and column.",
     }
 }
 
@@ -249,7 +251,7 @@ struct Assign {
     pairs_of_a_warp_bits: u32,
     pairs_at_once: u32,
     most_gap: u32,
-    /// More than any tile costs: what stands for a tile that is not there.
+    /// More than any tile costs: the cost of a missing tile.
     no_tile: u32,
     tiles_bits: u32,
     takes: Vec<u32>,

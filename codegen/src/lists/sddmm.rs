@@ -3,7 +3,7 @@
 use super::ShapeError;
 use crate::{SddmmTiles, TileScheduler};
 
-/// The lists of an SDDMM whose result has its pattern on the GPU. Tiles of one block row each are dealt to the CTAs in turn.
+/// The lists of an SDDMM whose result has its pattern on the GPU. Tiles of one block row each are distributed to the CTAs in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SddmmShape {
     /// The tiles.

@@ -3,7 +3,7 @@
 use super::kernels::ListKernel;
 use crate::{ClusterTile, TileScheduler};
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListRequest {
     /// The output tile of a cluster.
@@ -100,7 +100,7 @@ pub struct ShapeError {
 message_as_debug!(ShapeError);
 
 impl Shape {
-    /// The most rows of tiles: their keys and costs lie in shared memory.
+    /// The most rows of tiles: their keys and costs are in shared memory.
     pub const MOST_TILE_ROWS: u32 = 1 << 14;
     /// The most clusters: a cluster has a number of [`Shape::CLUSTER_BITS`] bits, and all ones are none.
     pub const MOST_CLUSTERS: u32 = (1 << Self::CLUSTER_BITS) - 1;
@@ -108,19 +108,19 @@ impl Shape {
     pub const CLUSTER_BITS: u32 = 9;
     /// The most that a load counts for in a key.
     pub const MOST_LOAD: u32 = (1 << (32 - Self::CLUSTER_BITS)) - 1;
-    /// The most panels that the columns are dealt in.
+    /// The most panels of columns.
     pub const PANELS: u32 = 16;
     /// Of two panels whose shares have so many tiles or more, the second one follows the order of the first.
     pub const PAIRED_TURNS: u32 = 6;
-    /// A share that costs so many times the average is too much for panels to be dealt in shares.
+    /// If a share costs so many times the average, panels are not distributed in shares.
     pub const UNEVEN: u32 = 2;
-    /// The busiest cluster may have so much more than the average, as a quotient, for all columns to be dealt in panels.
+    /// The largest load may exceed the average by this quotient if all columns are distributed in panels.
     pub const LEVEL: (u32, u32) = (65, 64);
-    /// Otherwise so many tiles of every cluster are left to be dealt one by one.
+    /// Otherwise so many tiles of every cluster are assigned one by one.
     pub const FINE_TILES: u32 = 4;
-    /// Of the rounds that are left, one in so many is dealt at once.
+    /// One in so many of the remaining rounds is assigned at once.
     pub const SHARE_OF_LEFT: u32 = 8;
-    /// Tiles of a cluster that may be swapped: the last that it was dealt.
+    /// Tiles of a cluster that may be swapped: the last ones assigned to it.
     pub const RECENT: u32 = 8;
     /// How often clusters swap.
     pub const SWAPS: u32 = 2;
@@ -141,7 +141,7 @@ impl Shape {
     const MOST_SHARED: u32 = 227 << 10;
     /// Keys that a lane compares with at the same time: an odd number of vectors of four, so that lanes read different banks.
     pub(super) const KEYS_AT_ONCE: u32 = 12;
-    /// Words of the counts of one cluster: one more than there are, so that clusters' counts lie in different banks.
+    /// Words of the counts of one cluster: one more than there are, so that counts of clusters are in different banks.
     pub(super) const BUCKET_STRIDE: u32 = Self::BUCKETS + 1;
 
     /// The launch for a request.
@@ -198,7 +198,7 @@ impl Shape {
         4 * (self.tiles().div_ceil(self.clusters) + 1)
     }
 
-    /// CTAs of the assigning kernel, which share the writing of tiles that are dealt in turn.
+    /// CTAs of the assigning kernel, all of which write tiles that are distributed in turn.
     pub fn ctas(&self) -> u32 {
         self.tiles().div_ceil(Self::TILES_OF_A_CTA).clamp(1, Self::MOST_CTAS)
     }

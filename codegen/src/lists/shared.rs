@@ -1,11 +1,11 @@
-//! What the kernels that list tiles of several block rows are told, in numbers.
+//! The numbers that are passed to the kernels that list tiles of several block rows.
 
 use super::{ListKernel, ListRequest, Shape, ShapeError};
 use crate::{ClusterTile, SharedColumns, TileScheduler};
 
 /// The launches that list the work of a kernel with
 /// [`TileScheduler::SharedColumns`](crate::TileScheduler::SharedColumns): block rows share a tile that have many block columns in
-/// common, as far as they stand near one another.
+/// common, among nearby rows.
 ///
 /// [`ListKernel::SharedBits`] marks the block columns of every row, [`ListKernel::SharedGroups`] finds out which rows go
 /// together, [`ListKernel::SharedUnions`] lists their columns, [`ListKernel::Assign`] assigns the tiles and
@@ -36,7 +36,7 @@ impl SharedLists {
     pub const TILES: [&'static str; 2] = ["clusters", "block_height"];
     /// Block rows of a tile that the kernels know.
     pub(super) const PACKS: [u32; 3] = [2, 3, 4];
-    /// What stands for a block row that a group does not have.
+    /// The number for a block row that a group does not have.
     pub const NO_ROW: u32 = u32::MAX;
     /// What a block column of a union costs by the tile of B that it loads; its blocks of A cost in proportion to their bytes.
     pub const COLUMN_COST: u32 = 8;

@@ -1,4 +1,4 @@
-//! What the kernels that divide the K of every tile are told, in numbers.
+//! The numbers that are passed to the kernels that divide the K of every tile.
 
 use super::{ListRequest, Shape, ShapeError};
 use crate::{ClusterTile, SplitK, TileScheduler};

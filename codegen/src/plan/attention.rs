@@ -1,4 +1,4 @@
-//! What a launch of attention is told: four tensors of rank 4, the steps of every work tile, numbers.
+//! The arguments of a launch of attention: four tensors of rank 4, the steps of every work tile, numbers.
 
 use crate::{KernelSpec, SplitK};
 
@@ -16,7 +16,7 @@ pub struct AttentionProblem {
     pub queries: u64,
     /// Keys of each problem.
     pub keys: u64,
-    /// How Q, K, V and O lie.
+    /// The layout of Q, K, V and O.
     pub strides: [TensorStrides; 4],
 }
 
@@ -51,7 +51,7 @@ impl TensorStrides {
 /// computes `rows / consumers` queries from `w * rows / consumers` on. A step has a word for each of its `blocks` runs of
 /// [`AttentionTiles::run`] keys: the number of the first key divided by those of a run, and the flags
 /// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer. Runs of a step are stored by the same
-/// consumers; the second one may lie beyond the last key instead.
+/// consumers; the second one may instead be beyond the last key.
 ///
 /// A kernel whose tiles can be divided ([`AttentionSplit`]) has four words more of each: {parts to collect, the first of
 /// their places in the workspace, the place that the sums go to or [`AttentionTiles::WHOLE`], 0}.
@@ -67,7 +67,7 @@ pub struct AttentionTiles {
     pub step: u32,
     /// Blocks that a step has keys of: two, which need not be neighbours, or one, whose keys the step divides.
     pub blocks: u32,
-    /// All consumers compute the same blocks: a tile lies within a row of blocks.
+    /// All consumers compute the same blocks: a tile is within one row of blocks.
     pub uniform: bool,
     /// Columns of V and O; see [`KernelSpec::score_depth`] for those of Q and K.
     pub columns: u32,

@@ -109,7 +109,7 @@ impl PlanErrors {
         self.0.push(error);
     }
 
-    /// The refusal of `spec`, with remedies that `planner` has planned when they are asked for.
+    /// The refusal of `spec`, with remedies that `planner` plans when they are read.
     pub(crate) fn with_remedies(self, spec: &KernelSpec, planner: Planner) -> Self {
         let remedies = Arc::new(Remedies::new(*spec, planner, self.0.clone()));
         let of = |(at, error)| PlanError { remedies: Some((Arc::clone(&remedies), at)), ..error };

@@ -1,4 +1,4 @@
-//! What every kernel family tells about a plan of its own: the frame around [`Plan`](super::Plan) knows nothing else.
+//! What every kernel family reports of its plans: the frame around [`Plan`](super::Plan) knows nothing else.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     fn profile(&self) -> Profile;
     /// Every number of the plan as text, with `spec` in place of its own.
     fn numbers(&self, spec: KernelSpec) -> String;
-    /// What stands between the signature and the body: `.maxntid` and the like.
+    /// The directives between the signature and the body, such as `.maxntid`.
     fn directives(&self) -> Vec<String>;
     /// The instructions.
     fn body(&self) -> String;

@@ -49,12 +49,12 @@ impl KLoop {
         !self.last.is_multiple_of(unit)
     }
 
-    /// Are all steps of a block alike, so that one loop body serves them all?
+    /// Are all steps of a block equal, so that one loop body serves them all?
     pub(crate) fn uniform(&self) -> bool {
         self.last == self.k_step
     }
 
-    /// Stages of a block that have code of their own: all, unless they are alike.
+    /// Stages of a block that have their own code: all, unless they are equal.
     pub(crate) fn distinct(&self) -> u32 {
         if self.uniform() { 1 } else { self.steps }
     }

@@ -27,7 +27,7 @@ pub enum Argument {
     Maps,
     /// The address of an operand.
     Pointer(Operand),
-    /// The address of the block columns: where the blocks of each row of the sparse operand, as it is read, stand.
+    /// The address of the block columns: the columns of the blocks of each row of the sparse operand, as it is read.
     ColIdx,
     /// The address of the numbers of these blocks in storage.
     BlockIdx,
@@ -61,23 +61,27 @@ impl Parameter {
             Argument::Strided(map) => format!("tensor map of {}", map.operand.words(op)),
             Argument::ColIdx if op == Op::Attention => "the steps of all work tiles".to_owned(),
             Argument::WorkHead if op == Op::Attention => {
-                "the number of each CTA's first work tile, and of the last one's end".to_owned()
+                "the first work tile of each CTA, and the end of the last one".to_owned()
             }
             Argument::Work if op == Op::Attention => {
                 "work tiles {query, head, problem, key head, first step, steps, steps of each consumer}".to_owned()
             }
-            Argument::Maps => "tensor maps of every problem".to_owned(),
+            Argument::Maps => "tensor maps of each problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
-            Argument::BlockIdx => "where these blocks are stored".to_owned(),
-            Argument::WorkHead if op == Op::Sdd => "work tiles of every CTA".to_owned(),
-            Argument::WorkHead => "work tiles of every cluster, then the first block columns of each".to_owned(),
-            Argument::Work if op == Op::Sdd => "work tiles, first those that come first in every CTA".to_owned(),
+            Argument::BlockIdx => "the positions of these blocks in storage".to_owned(),
+            Argument::WorkHead if op == Op::Sdd => "the number of work tiles of each CTA".to_owned(),
+            Argument::WorkHead => {
+                "the number of work tiles of each cluster, then the first block columns of each".to_owned()
+            }
+            Argument::Work if op == Op::Sdd => {
+                "work tiles: the first of each CTA, then the second of each, ..".to_owned()
+            }
             Argument::Work => "work tiles {c_row, c_col, a_row, blocks}".to_owned(),
             Argument::StageMetadata => "stage metadata, 256 bytes each".to_owned(),
-            Argument::Workspace => "sums of parts of K, passed on from CTA to CTA".to_owned(),
-            Argument::Probes => "what each role did, header and records".to_owned(),
-            Argument::VectorStrides(_) => "elements from head to head, and from problem to problem".to_owned(),
+            Argument::Workspace => "split-K partials".to_owned(),
+            Argument::Probes => "probes: header and records".to_owned(),
+            Argument::VectorStrides(_) => "strides between heads and between problems, in elements".to_owned(),
             Argument::Number(_) | Argument::Scalar(_) | Argument::Scale => String::new(),
         }
     }
@@ -218,7 +222,7 @@ pub struct StagePacking {
     pub block_bytes: u32,
 }
 
-/// Tiles of several block rows that walk the union of their block columns.
+/// Tiles of several block rows that traverse the union of their block columns.
 ///
 /// The kernel's `columns` has a word for every column of a tile's union: the block column times 16, and in the lowest bits
 /// which of the tile's block rows have a block there. A work tile has 16 words: {first column of C, first word of its union,
@@ -247,7 +251,7 @@ impl SharedColumns {
 /// The tiles of an SDDMM: what the tile scheduler must know to list them.
 ///
 /// A column group is some columns of one block column: all of them, or as many as one instruction takes. A tile gathers
-/// several groups, wherever in the matrix they stand.
+/// several groups, anywhere in the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SddmmTiles {
     /// Rows and columns of a block.
@@ -300,7 +304,7 @@ impl SplitForm {
     pub const CONTRIBUTES: u32 = u32::MAX;
 }
 
-/// The output tile of one cluster, and how it lies in a sparsity block: what a tile scheduler assigns.
+/// The output tile of one cluster, and its position in a sparsity block: the unit that a tile scheduler assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterTile {
     /// Rows of C; divides the block's rows.

@@ -63,7 +63,7 @@ impl Plan {
         Self { spec: *spec, arch: *arch, kernel, probes: None }
     }
 
-    /// What was asked.
+    /// The request.
     pub fn spec(&self) -> &KernelSpec {
         &self.spec
     }

@@ -31,7 +31,7 @@ impl Operand {
             (Self::A, Op::Attention) => "Q",
             (Self::B, Op::Attention) => "K",
             (Self::C, Op::Attention) => "O",
-            (Self::Second, Op::Attention) => "the logarithm of each row's sum of exponentials, f32, or null",
+            (Self::Second, Op::Attention) => "the LSE of each row, f32, or null",
             (Self::V, _) => "V",
             (Self::A, Op::Dsd) => "A's values, [nnzb * bm, bk]",
             (Self::A, _) => "A",
@@ -42,9 +42,9 @@ impl Operand {
             (Self::ScaleA, _) => "A's factors",
             (Self::ScaleB, _) => "B's factors",
             (Self::Epilogue(_), Op::Attention) => "a vector of the score",
-            (Self::Epilogue(_), _) => "the epilogue's",
-            (Self::Second, _) => "the epilogue's second result, f32 by rows",
-            (Self::Order, _) => "the row of C of each row of the product, u32",
+            (Self::Epilogue(_), _) => "an operand of the epilogue",
+            (Self::Second, _) => "the second result of the epilogue, f32 by rows",
+            (Self::Order, _) => "the row of C for each row of the product, u32",
         }
     }
 }

@@ -8,7 +8,7 @@ const MOST_BYTES: u64 = 1 << 31;
 
 impl Plan {
     /// The same plan with probes in its kernel: the text has them and one parameter more, [`Argument::Probes`](super::Argument::Probes), and each role
-    /// of the CTAs that are asked for writes its slices to a ring in the layout of [`crate::probes`].
+    /// of the requested CTAs writes its slices to a ring in the layout of [`crate::probes`].
     ///
     /// # Errors
     /// [`ProbesError`] for a kernel without roles, and for rings that are too large.

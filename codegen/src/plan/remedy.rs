@@ -1,7 +1,7 @@
 //! Remedies, found by planning them: what a refusal suggests is tried before it is said.
 //!
 //! A step of a recipe words its remedy as a user reads it, in clauses: ``bn = 64 or 128, or drop `cluster` ``. What a clause
-//! changes is read from it, every value is planned, and those that do not help are left out; `?` stands for the nearest
+//! changes is read from it, every value is planned, and those that do not help are left out; `?` means the nearest
 //! values that help. Where no clause is left, one is searched. Remedies of several errors hold one after the other: each is
 //! planned on the spec that the first remedies of the errors before it make. Where much is wrong, of which an error hides a
 //! part, a remedy ends at least its own error.
@@ -25,7 +25,7 @@ const TO_THE_PLAN: &str = " to the plan";
 /// Changes that one remedy has at most.
 const MOST_CHANGES: usize = 3;
 
-/// The refusal of one spec, whose remedies are found when the first is asked for.
+/// The refusal of one spec, whose remedies are found when the first is read.
 pub(super) struct Remedies {
     spec: KernelSpec,
     planner: Planner,

@@ -27,9 +27,9 @@ pub(crate) struct SparseTimesDense {
     pub(crate) depth: u32,
     /// Which of the two is contiguous in a stored block.
     pub(crate) sparse: Major,
-    /// How dense\[k, n\] lies.
+    /// The layout of dense\[k, n\].
     pub(crate) dense: Layout,
-    /// How out\[m, n\] lies.
+    /// The layout of out\[m, n\].
     pub(crate) out: Layout,
     pub(crate) sparse_type: Dtype,
     pub(crate) dense_type: Dtype,

@@ -109,16 +109,16 @@ kinds! {
     Drain = "drain", "wait for the last WGMMA", Wgmma;
     Scores = "scores", "WGMMA of Q and K", Wgmma;
     Output = "output", "WGMMA with V", Wgmma;
-    Turn = "turn", "wait for the turn", Wgmma;
+    Turn = "turn", "wait for the other consumer", Wgmma;
     Softmax = "softmax", "softmax", Softmax;
     Release = "release", "release", Release;
-    Finish = "finish", "finish the sums", Epilogue;
+    Finish = "finish", "finish the row sums", Epilogue;
     WaitOperand = "wait_operand", "wait for the epilogue's operand", Epilogue;
     Store = "store", "store subtile", Epilogue;
     WaitStores = "wait_stores", "wait for stores", Epilogue;
-    WaitPart = "wait_part", "wait for a part", Merge;
+    WaitPart = "wait_part", "wait for a split-K partial", Merge;
     AddPart = "add_part", "add a part", Merge;
-    PassOn = "pass_on", "pass a part on", Merge;
+    PassOn = "pass_on", "write a split-K partial", Merge;
 }
 
 impl Kind {

@@ -3,7 +3,7 @@
 //! Each role of a CTA, a producer's warp or a consumer's warpgroup, has a ring of its own in global memory: a header, then
 //! records in the order in which they were written. The time of a role is cut into slices without gaps: a slice begins where
 //! the one before it ended, the first one with the kernel, and one thread of the role writes a record of it at its end. One
-//! register, which says where the next record lies, and a predicate hold all that a role remembers of it.
+//! register, the position of the next record, and a predicate are all of its state in a role.
 //!
 //! ```text
 //! header   64 bytes   u64 %clock64 and u64 %globaltimer at the role's begin, the same two at its end,
@@ -12,8 +12,8 @@
 //! record    8 bytes   u32 end (low half of %clock64), u32 code of the kind + 256 x argument
 //! ```
 //!
-//! Rings lie one behind the other from a multiple of [`Probes::alignment`] on, so that all their addresses have the same high
-//! half. Not every record asks whether there is room for it: see [`Kind::looks`].
+//! Rings are contiguous from a multiple of [`Probes::alignment`] on, so that all their addresses have the same high
+//! half. Not every record checks whether there is room for it: see [`Kind::looks`].
 //!
 //! Records of [`Kind::Tile`] are marks without a duration: their first word says which tile it is, and their argument is the
 //! number of this word, from 0.
@@ -67,7 +67,7 @@ impl Probes {
         self.ring_bytes() as usize * self.ctas as usize * roles.count() as usize
     }
 
-    /// What the address of the first ring must be a multiple of: a power of two in which all rings lie.
+    /// What the address of the first ring must be a multiple of: a power of two that covers all rings.
     pub fn alignment(&self, roles: &Roles) -> u64 {
         (self.bytes(roles) as u64).next_power_of_two()
     }
@@ -187,7 +187,7 @@ pub enum ProbesError {
         roles: u32,
         /// Bytes of a ring: a header and records, rounded up to a power of two.
         ring: u64,
-        /// Bytes asked for.
+        /// Requested bytes.
         bytes: u64,
         /// Bytes allowed.
         most: u64,

@@ -38,11 +38,11 @@ pub(super) fn ptx(kernel: RoofKernel) -> String {
 
 fn comment(kernel: RoofKernel) -> &'static str {
     match kernel {
-        RoofKernel::Read => "What device memory lets be read.",
-        RoofKernel::Copy => "What device memory lets be copied.",
-        RoofKernel::L2 => "What comes from L2 to shared memory.",
-        RoofKernel::Tensor(_) => "What the tensor cores multiply.",
-        RoofKernel::Empty => "What a launch takes.",
+        RoofKernel::Read => "Reads device memory at its peak rate.",
+        RoofKernel::Copy => "Copies device memory at its peak rate.",
+        RoofKernel::L2 => "Copies from L2 to shared memory at the peak rate.",
+        RoofKernel::Tensor(_) => "Multiplies at the peak rate of the tensor cores.",
+        RoofKernel::Empty => "Measures the time of a launch.",
     }
 }
 
@@ -75,7 +75,7 @@ struct Stream {
     loads: Vec<Load>,
 }
 
-/// A vector of four registers, and how far behind the thread's first one it lies.
+/// A vector of four registers, and its offset from the thread's first one.
 #[derive(Serialize)]
 struct Load {
     registers: String,
@@ -126,7 +126,7 @@ struct Tensor {
     zero: &'static str,
 }
 
-/// How far behind the first operands those of an instruction lie, in units of 16 bytes.
+/// The offsets of an instruction's operands from the first ones, in units of 16 bytes.
 #[derive(Serialize)]
 struct Step {
     a: u32,

@@ -37,14 +37,14 @@ pub struct Axis<P> {
 pub struct FamilyMember {
     /// Its spec.
     pub spec: KernelSpec,
-    /// What tells it from other members: the keys with lists, and what they say here in canonical words.
+    /// The differences from other members: the keys with lists, and their values here in canonical words.
     pub settings: Vec<(Key, String)>,
     /// The number of its value on every axis.
     choice: Vec<usize>,
 }
 
 impl<P: Place> Request<P> {
-    /// True where a value is a list, so that the request stands for a family and not for one kernel.
+    /// True where a value is a list, so that the request describes a family instead of one kernel.
     pub fn is_family(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry.value, Value::List(_)))
     }
@@ -178,14 +178,14 @@ fn add_new<P>(errors: &mut Vec<SpecError<P>>, found: Vec<SpecError<P>>) {
 }
 
 impl FamilyMember {
-    /// What tells the member from others, as an identifier: `bn128_stages3_f16`.
+    /// The differences from other members, as an identifier: `bn128_stages3_f16`.
     pub fn name(&self) -> String {
         let labels: Vec<String> = self.settings.iter().map(|(key, value)| label(*key, value)).collect();
         labels.join("_")
     }
 }
 
-/// One value in a name. A word that only this key has stands for itself.
+/// One value in a name. A word that only this key has needs no key before it.
 fn label(key: Key, value: &str) -> String {
     let is_auto = value == "auto";
     match key {

@@ -81,7 +81,7 @@ struct Reading<'r, P> {
     written: Vec<(Key, &'r Entry<P>)>,
     /// The operation, once it is read.
     op: Op,
-    /// The dtypes that type parameters of the signature stand for.
+    /// The dtypes of the type parameters of the signature.
     bound: Vec<(&'r str, Dtype)>,
     errors: Vec<SpecError<P>>,
 }
@@ -287,7 +287,7 @@ impl<'r, P: Place> Reading<'r, P> {
         given
     }
 
-    /// The epilogue that is written, or the one that `beta = on` stands for.
+    /// The epilogue that is written, or the one that `beta = on` means.
     fn results(&mut self, op: Op, out: Dtype) -> Option<Epilogue> {
         let epilogue = self.closure(Key::Epilogue);
         if !self.word::<Switch>(Key::Beta).unwrap_or_default().is_on() {
@@ -304,7 +304,7 @@ impl<'r, P: Place> Reading<'r, P> {
         Some(Epilogue::accumulate_of(op, out))
     }
 
-    /// Has the type parameter of an operand, if it has one, stand for `dtype` from here on.
+    /// Binds the type parameter of an operand, if it has one, to `dtype`.
     fn bind(&mut self, key: Key, dtype: Dtype) {
         let entry = self.request.signature.iter().find(|entry| entry.key == key.as_str());
         if let Some(Entry { value: Value::Parameter(name), .. }) = entry

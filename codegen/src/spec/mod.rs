@@ -1,4 +1,4 @@
-//! What was asked: [`KernelSpec`] and the one grammar that writes it down.
+//! The request: [`KernelSpec`], and its one grammar.
 //!
 //! ```text
 //! attribute tokens --+                                  +--> FamilySpec: a Request for every member
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A front end only finds keys, values and their places; [`build`] alone knows what they mean, so an attribute,
-//! a command line and a file can never disagree. Where a value is a list, the request stands for a [`FamilySpec`].
+//! a command line and a file can never disagree. Where a value is a list, the request describes a [`FamilySpec`].
 //!
 //! ```
 //! use bsr_codegen::{Dtype, KernelSpec};
@@ -68,7 +68,7 @@ impl KernelSpec {
         if is_old { Self { pack_heads: self.pack, pack: None, ..self } } else { self }
     }
 
-    /// The key that asks for an epilogue.
+    /// The key that requests an epilogue.
     pub(crate) fn epilogue_key(&self) -> &'static str {
         if self.beta().is_on() { Key::Beta.as_str() } else { Key::Epilogue.as_str() }
     }

@@ -1,4 +1,4 @@
-//! The shape `key = value, key = value`, for text and attribute tokens alike.
+//! The shape `key = value, key = value`, for text and for attribute tokens.
 
 use super::range;
 use super::value::{Atom, Element, Value};
@@ -11,7 +11,7 @@ use crate::steps;
 pub struct Token<P> {
     /// What it is.
     pub kind: TokenKind,
-    /// Where it stands.
+    /// Its place.
     pub place: P,
 }
 
@@ -71,11 +71,11 @@ impl TokenKind {
 pub struct Entry<P> {
     /// The key as written.
     pub key: String,
-    /// Where the key stands.
+    /// The place of the key.
     pub key_place: P,
     /// The value.
     pub value: Value<P>,
-    /// Where the value stands.
+    /// The place of the value.
     pub value_place: P,
 }
 
@@ -173,7 +173,7 @@ impl<P: Place> Reader<'_, P> {
         Some(Element { value: Value::BROKEN, place: element.place })
     }
 
-    /// A literal, a word, a range, a tuple or a list; none where something else stands, which is an error already.
+    /// A literal, a word, a range, a tuple or a list; none for anything else, which is an error already.
     ///
     /// Within a list there may be tuples, within a tuple no brackets.
     fn element(&mut self, key: &str, within: Option<Bracket>, expected: &str) -> Option<Element<P>> {

@@ -8,10 +8,10 @@
 //!     "one sentence", by_default "how the default is chosen";
 //! ```
 //!
-//! `where which_words` stands where the key takes some words of its vocabulary only. The default is a constant in
+//! `where which_words` is for a key that takes only some words of its vocabulary. The default is a constant in
 //! parentheses, `auto` (the field is an `Option`, and the plan decides) or `required`. The kind is `fact` for what says which product
 //! is computed and to which precision, and `choice` for what says how. The families are those that have the key, by
-//! their instructions, the fastest first, or `all`. `by_default` stands where a constant does not say it.
+//! their instructions, the fastest first, or `all`. `by_default` is needed where a constant does not say it.
 //! `name as Type` in place of `name: Type` is a key without a field: another name for what other keys say.
 
 /// Makes [`Key`](super::Key) and [`KernelSpec`](super::KernelSpec) of the table.
@@ -37,7 +37,7 @@ macro_rules! keys {
                 match self { $(Self::$variant => stringify!($name)),+ }
             }
 
-            /// What the key stands for, in a few words.
+            /// The meaning of the key, in a few words.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $sentence),+ }
             }
@@ -79,7 +79,7 @@ macro_rules! keys {
             }
         }
 
-        /// What was asked of a kernel computing C\[M, N\] = A\[M, K\] * B\[K, N\] with one of the three in blocks.
+        /// The request for a kernel computing C\[M, N\] = A\[M, K\] * B\[K, N\] with one of the three in blocks.
         ///
         /// `None` stands for `auto`: the plan decides. [`KernelSpec::new`] and the setters make one, also in constants:
         ///

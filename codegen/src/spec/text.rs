@@ -123,7 +123,7 @@ impl KernelSpec {
     }
 }
 
-/// Splits text into tokens, places in bytes. Total: what is no token of ours becomes [`TokenKind::Other`].
+/// Splits text into tokens, places in bytes. Total: every other character becomes [`TokenKind::Other`].
 pub(super) fn tokens(text: &str) -> Vec<Token<Range<usize>>> {
     let mut tokens = Vec::new();
     let mut at = 0;

@@ -212,7 +212,7 @@ impl Lines {
         Self(text.match_indices('\n').map(|(at, _)| at).collect())
     }
 
-    /// The number of the line in which a byte stands, from 0; a newline is the last byte of its line.
+    /// The number of the line of a byte, from 0; a newline is the last byte of its line.
     fn number(&self, offset: usize) -> usize {
         steps::add(1);
         self.0.partition_point(|end| *end < offset)

@@ -1,4 +1,4 @@
-//! What stands to the right of the `=`.
+//! The right-hand side of `=`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub enum Value<P> {
     Tuple(Vec<Element<P>>),
     /// `[128, 256]` or `3..=5`: several values, each of which makes a kernel of its own. Never empty.
     List(Vec<Element<P>>),
-    /// The type parameter of a function: one dtype wherever it stands.
+    /// The type parameter of a function: one dtype for all of its uses.
     Parameter(String),
 }
 
@@ -35,7 +35,7 @@ pub enum Atom {
 pub struct Element<P> {
     /// The value.
     pub value: Value<P>,
-    /// Where it stands.
+    /// Its place.
     pub place: P,
 }
 

@@ -1,4 +1,4 @@
-//! What a plan of this family tells: the line, the table, the launch.
+//! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
 use super::plan::AttentionPlan;
@@ -17,7 +17,7 @@ impl KernelPlan for AttentionPlan {
             heads => format!("{} queries of {heads} heads", t.rows / heads),
         };
         format!(
-            "{queries} a CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of {}, {} of Q of {} B, {} B shared",
+            "{queries} per CTA, {} consumers of 64, steps of {} keys x {} columns, {} stages of {}, {} of Q of {} B, {} B shared",
             t.roles.consumers,
             t.step,
             t.columns_words(),

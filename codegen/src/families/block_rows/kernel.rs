@@ -1,4 +1,4 @@
-//! What a plan of this family tells: the line, the table, the launch.
+//! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
 use super::plan::{BlockRowsPlan, Share, Split};
@@ -214,11 +214,11 @@ impl BlockRowsPlan {
     fn k_words(&self) -> String {
         let k = &self.kloop;
         match (k.sub_stages, k.steps) {
-            (1, 1) => format!("{} a stage", k.last),
+            (1, 1) => format!("{} per stage", k.last),
             (1, 2) => format!("{} + {}", k.k_step, k.last),
             (1, n) if k.uniform() => format!("{n} x {}", k.k_step),
             (1, n) => format!("{} x {} + {}", n - 1, k.k_step, k.last),
-            (sub_stages, _) => format!("{sub_stages} blocks of {} a stage", k.k_step),
+            (sub_stages, _) => format!("{sub_stages} blocks of {} per stage", k.k_step),
         }
     }
 

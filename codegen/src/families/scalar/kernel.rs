@@ -1,4 +1,4 @@
-//! What a plan of this family tells: the line, the table, the launch.
+//! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
 use super::plan::{Method, ScalarPlan, Staging, Tile};

@@ -1,4 +1,4 @@
-//! What the frame asks of a plan of this family: the launch, and what its speed depends on.
+//! The launch and the profile of a plan of this family.
 
 use super::emit;
 use super::plan::SwapAbPlan;

@@ -1,4 +1,4 @@
-//! What a plan of this family tells in words: the line and the table.
+//! The summary and the table of a plan of this family.
 
 use super::plan::{Fused, Memory, SwapAbPlan, Tile};
 use crate::hopper::ring::Ring;

@@ -1,4 +1,4 @@
-//! What a plan of this family tells: the line, the table, the launch.
+//! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
 use super::plan::{Epilogue, Memory, Operand, Tiling, WarpPlan, k_unit, multiply_instruction};
@@ -14,7 +14,7 @@ impl KernelPlan for WarpPlan {
         let Memory { stages, stage_bytes, total, resident, .. } = self.memory;
         format!(
             "CTA tile {cta_m} x {cta_n}, {warps_m} x {warps_n} warps of {warp_m} x {warp_n}, K {}, {stages} stages of \
-             {stage_bytes} B, {total} B shared, {resident} CTAs an SM",
+             {stage_bytes} B, {total} B shared, {resident} CTAs per SM",
             self.k_words()
         )
     }
@@ -154,12 +154,12 @@ impl WarpPlan {
             (1, n) if k.distinct() == 1 => format!("{n} x {}", k.k_step),
             (1, 2) => format!("{} + {}{padded}", k.k_step, k.last),
             (1, n) => format!("{} x {} + {}{padded}", n - 1, k.k_step, k.last),
-            (sub_stages, _) => format!("{sub_stages} blocks of {} a stage{padded}", k.k_step),
+            (sub_stages, _) => format!("{sub_stages} blocks of {} per stage{padded}", k.k_step),
         }
     }
 }
 
-/// How an operand lies in a stage, and how it gets there.
+/// The layout of an operand in a stage, and its copies.
 fn operand_words(operand: &Operand) -> String {
     let Operand { rows, vectors, pitch, .. } = operand;
     let along = if operand.along_k { "K" } else { "N" };

@@ -11,7 +11,7 @@
 //!    the share that costs most goes to the cluster with the smallest load, and so on. Where a share has
 //!    `Shape::PAIRED_TURNS` tiles or more, every second panel takes the order of the clusters of the panel before it, in
 //!    reverse. If no cluster then has more than `Shape::LEVEL` of the average, or than the longest tile, these are the lists.
-//! 3. *Rounds* (`sort.ptx`, `deal.ptx`): otherwise as many panels stay as leave room for `Shape::FINE_TILES` tiles of each
+//! 3. *Rounds* (`sort.ptx`, `rounds.ptx`): otherwise as many panels stay as leave room for `Shape::FINE_TILES` tiles of each
 //!    cluster and for the longest tile, and leave no cluster above the average of all columns. The tiles of the columns behind
 //!    them are assigned the longest first, in rounds: those clusters take part that have the smallest load, or would have with
 //!    one tile more of the present cost; each gets one tile in the order of loads. Several rounds at once go down that order and

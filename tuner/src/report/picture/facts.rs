@@ -259,7 +259,7 @@ fn producer(rows: &Rows) -> Option<String> {
     Some(format!("producer{registers}"))
 }
 
-/// `64 + 48`, `3 x 32`, `2 x 64 + 16`, `112 a stage`, `2 blocks of 32 a stage`; of SDDMM `of 64 of K`.
+/// `64 + 48`, `3 x 32`, `2 x 64 + 16`, `112 per stage`, `2 blocks of 32 per stage`; of SDDMM `of 64 of K`.
 fn widths(rows: &Rows) -> Vec<u32> {
     let Some((words, _)) = rows.get("K of a block") else {
         return rows.behind("stages", "of ").into_iter().collect();
@@ -286,7 +286,7 @@ fn holds(rows: &Rows) -> Option<String> {
         let (panels, blocks) = (rows.behind("stage", "up to ")?, rows.behind("stage", " and ")?);
         return Some(format!("up to {panels} B panel(s) of {} of K and {blocks} block(s)", numbers(words).last()?));
     }
-    words.contains("blocks of").then(|| words.trim_end_matches(" a stage").to_owned())
+    words.contains("blocks of").then(|| words.trim_end_matches(" per stage").to_owned())
 }
 
 /// `.., 2 subtile(s) per tile`.

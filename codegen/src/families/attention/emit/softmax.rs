@@ -10,7 +10,7 @@ use super::product::{out, probability, sum};
 
 /// Partial results of a row that are made side by side, so that none waits for the one before it.
 const CHAINS: u32 = 4;
-/// A probability of up to 2^8 is as exact as one of at most 1 in f16 and bf16 alike, and 128 of them add up in f32 without loss.
+/// A probability of up to 2^8 is as exact as one of at most 1, in f16 and in bf16, and 128 of them add up in f32 without loss.
 const SLACK: u32 = 8;
 
 #[derive(Clone, Debug, Serialize)]
@@ -73,7 +73,7 @@ fn half(register: u32) -> u32 {
     register / 2 % 2
 }
 
-/// Where a register of S stands in its row.
+/// The position of a register of S in its row.
 fn place(register: u32) -> u32 {
     register / 4 * 2 + register % 2
 }

@@ -1,6 +1,6 @@
 //! The loads of a score's vectors: which elements, from where, into the registers that the score's lines read.
 //!
-//! A vector has an element for each query, each key or each head, and a launch says how many elements lie between those of
+//! A vector has an element for each query, each key or each head, and a launch passes the number of elements between those of
 //! one head and the next and of one problem and the next: none where they share it.
 
 use super::super::plan::MOST_LOADS;
@@ -77,7 +77,7 @@ impl<'l> Vectors<'l> {
 
     /// Whether a pair is the first one behind those whose elements are loaded together.
     ///
-    /// There the kernel asks whether the keys go on. Without a branch ptxas 13.0 loads the elements of all pairs first, and
+    /// There the kernel checks for further keys. Without a branch ptxas 13.0 loads the elements of all pairs first, and
     /// spills registers.
     pub(super) fn begins_group(&self, pair: u32) -> bool {
         let together = (MOST_LOADS / (2 * self.by_key().max(1))).max(1);

@@ -1,4 +1,4 @@
-//! Step 5: what a launch is told.
+//! Step 5: the arguments of a launch.
 
 use super::AttentionPlan;
 use crate::epilogue::InputKind;

@@ -6,7 +6,7 @@ use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES};
 use crate::plan::PlanError;
 use crate::{Arch, KernelSpec};
 
-/// Bytes of a word: of what a consumer is told of a tile, and of each run of keys of a step.
+/// Bytes of a word: of the record of a tile, and of each run of keys of a step.
 const WORD: u32 = 4;
 /// Stages below which a product would wait for each load.
 const FEWEST_STAGES: u32 = 2;
@@ -19,7 +19,7 @@ fn pair_words(of_keys: u32, of_values: u32) -> String {
     }
 }
 
-/// Where everything lies in shared memory, in bytes from its start.
+/// The layout of shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// Buffers of Q: with two, the next tile's is loaded while this one's O is stored from its own.
@@ -33,7 +33,7 @@ pub(crate) struct Memory {
     pub(crate) values_offset: u32,
     /// Barriers: full and empty of Q, of K, of V.
     pub(crate) barriers_offset: u32,
-    /// What consumers are told of the tile in each buffer of Q, and of the step in each stage of K.
+    /// The records for consumers: of the tile in each buffer of Q, and of the step in each stage of K.
     pub(crate) records_offset: u32,
     pub(crate) words_offset: u32,
     pub(crate) total: u32,

@@ -1,4 +1,4 @@
-//! Step 3: how Q, K and V lie in shared memory.
+//! Step 3: the layout of Q, K and V in shared memory.
 //!
 //! The columns of a head are divided into swizzle panels of the widest span that divides them. Q and K are K-major for the
 //! first product. V, keys by columns, is MN-major for the second: WGMMA reads it transposed. A run of keys is a box. O is

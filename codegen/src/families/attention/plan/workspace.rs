@@ -1,4 +1,4 @@
-//! Step 6: where the sums of a part of a tile's keys lie, of a kernel whose tiles can be divided.
+//! Step 6: the workspace for partials of a tile's keys, of a kernel whose tiles can be divided.
 
 use super::Tiling;
 use crate::Arch;

@@ -27,7 +27,7 @@ pub(super) fn element(lines: &Lines, (index, group): (&str, u32), column: u32) -
     made
 }
 
-/// After the elements of a pair whose first column lies `offset` behind `%r_fused_col`. `%p_any` and `%p_both` say which of
+/// After the elements of a pair whose first column is `%r_fused_col + offset`. `%p_any` and `%p_both` say which of
 /// the columns exist.
 pub(super) fn finish(lines: &Lines, reduction: Reduction, offset: u32) -> Vec<String> {
     let mut made = vec![];

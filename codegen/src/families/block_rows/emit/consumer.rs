@@ -13,7 +13,7 @@ use crate::hopper::{WGMMA_M, wgmma_k};
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Consumer {
     descriptors: Descriptors,
-    /// How far the consumers' parts of the tile lie apart.
+    /// The distance between the consumers' parts of the tile.
     row_stride: u32,
     col_stride: u32,
     release_comment: String,
@@ -40,7 +40,7 @@ impl Consumer {
                 1 => "lane 0 of each warp, after its WGMMAs have read the stage.".to_owned(),
                 n => {
                     format!(
-                        "lane r of each warp tells CTA r of the {n}, since every CTA's multicast writes every stage."
+                        "lane r of each warp signals CTA r of the {n}, since the multicast of each CTA writes every stage."
                     )
                 }
             },
@@ -75,7 +75,7 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
     let comment = match (first, k.sub_stages, k.steps) {
         (true, ..) => format!("The first stage of a tile, {} of K, overwrites the accumulators.", width * k.sub_stages),
         (_, 1, 1) => format!("The next block: {width} of K."),
-        (_, 1, n) if k.uniform() => format!("The next stage: {width} of K, a block takes {n}."),
+        (_, 1, n) if k.uniform() => format!("The next stage: {width} of K, one of {n} per block."),
         (_, 1, n) => format!("Stage {} of {n} of a block: {width} of K.", index + 1),
         (_, sub_stages, _) => format!("The next stage: {sub_stages} blocks of {width} of K."),
     };

@@ -30,11 +30,11 @@ pub(super) struct Context {
     consumer: Consumer,
     mainloop: Mainloop<store::Subtile>,
     work_tile: work_tile::WorkTile,
-    /// The kernel is for a list of problems: its tensor maps lie in global memory.
+    /// The kernel is for a list of problems: its tensor maps are in global memory.
     batch: Option<work_tile::Batch>,
     /// C is written by threads, not by TMA.
     permuted: bool,
-    /// Clusters share the K of a tile: where partial sums lie, and how they get there and back.
+    /// Clusters share the K of a tile: the workspace, and the exchange of partials.
     workspace: Option<Workspace>,
     exchange: Option<Exchange>,
     finish: Finish,
@@ -74,7 +74,7 @@ struct Cluster {
     share: &'static str,
     /// Where this CTA's part of each operand, and of the stage, and of C begins: a register and what it counts a rank.
     shifts: Vec<(&'static str, u32)>,
-    /// Tiles of a cluster lie side by side along rows or columns of C.
+    /// Tiles of a cluster are adjacent along rows or columns of C.
     along: &'static str,
     /// Bits of the rank.
     mask: u32,
@@ -147,7 +147,7 @@ fn cluster(plan: &BlockRowsPlan) -> Cluster {
     }
 }
 
-/// Per CTA of a cluster: how far its part of each operand lies from the first CTA's.
+/// Per CTA of a cluster: the offset of its part of each operand from the first CTA's.
 fn shifts(plan: &BlockRowsPlan) -> Vec<(&'static str, u32)> {
     let (t, a, b) = (&plan.tiling, &plan.a, &plan.b);
     let (a_row, b_col, part, out) = match t.share {

@@ -30,7 +30,7 @@ pub(super) struct Fused {
     rows_per_line: u32,
     /// Vectors by columns.
     column_vectors: Vec<Vector>,
-    /// Is the number of columns asked for?
+    /// Is the number of columns used?
     by_columns: bool,
     /// A pair of columns after the other, in batches of columns, where the whole tile is done at once.
     column_batches: Vec<ColumnBatch>,

@@ -18,7 +18,7 @@ pub(super) struct Packed {
     /// Elements of K in a block, and rows of A's map.
     depth: u32,
     map_rows: u32,
-    /// Rows of A that lie side by side in a row of a TMA box, as a power of two.
+    /// Adjacent rows of A in a row of a TMA box, as a power of two.
     rows_per_line_shift: u32,
     members: Vec<Member>,
     /// The first sum of each consumer, for one without a block.
@@ -32,7 +32,7 @@ pub(super) struct Packed {
 struct Member {
     number: u32,
     bit: u32,
-    /// Where its first row of C, and of A, stand in a work tile.
+    /// The offsets of its first row of C, and of A, in a work tile.
     c_row_at: u32,
     a_row_at: u32,
 }

@@ -16,9 +16,9 @@ pub(super) struct Producer {
     /// Blocks that a stage gathers.
     sub_stages: Vec<SubStage>,
     steps: Vec<Step>,
-    /// Rows of A that lie side by side in a row of a TMA box, as a power of two.
+    /// Adjacent rows of A in a row of a TMA box, as a power of two.
     rows_per_line_shift: u32,
-    /// Rows of A's map from a stage's blocks to the next stage's, where they lie one below another.
+    /// Rows of A's map from a stage's blocks to the next stage's, if they are contiguous.
     advance: Option<u32>,
     /// B's tensor map is by block, with another one for the part of K beyond whole blocks.
     by_block: bool,
@@ -33,7 +33,7 @@ pub(super) struct Producer {
     outside_k: u32,
     factors: Option<Factors>,
     factor_columns: u32,
-    /// What L2 is told of the sparse operand, and why.
+    /// The L2 policy of the sparse operand, and its reason.
     policy: (&'static str, &'static str),
 }
 
@@ -44,8 +44,8 @@ const FEW_COLUMNS: u32 = 64;
 /// The priority of the sparse operand's lines in L2 (PTX ISA, `createpolicy`).
 fn policy(plan: &BlockRowsPlan) -> (&'static str, &'static str) {
     match plan.tiling.cluster_n() <= FEW_COLUMNS {
-        true => ("evict_first", "A passes once under few columns of B: L2 should let go of it first."),
-        false => ("evict_last", "A is read again under every group of columns: L2 should let go of it last."),
+        true => ("evict_first", "A is read once for few columns of B: L2 should evict it first."),
+        false => ("evict_last", "A is read again for each group of columns: L2 should evict it last."),
     }
 }
 
@@ -169,7 +169,7 @@ fn loads_a(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
         .collect()
 }
 
-/// A block as it lies: its K extent are lines, its rows run along them.
+/// A block as it is stored: its K extent are lines, and its rows run along them.
 fn loads_a_transposed(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
     let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
     let mut loads = vec![];

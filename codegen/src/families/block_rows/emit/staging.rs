@@ -22,7 +22,7 @@ pub(super) struct StagingContext {
     variants: Vec<Variant>,
 }
 
-/// How accumulators lie in staging: bytes of an element of C, and C's layout.
+/// The layout of accumulators in staging: bytes of an element of C, and C's layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Staging {
     Row8,

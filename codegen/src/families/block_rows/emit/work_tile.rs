@@ -1,11 +1,11 @@
-//! The work tiles that a kernel reads: how they lie in memory, and what a list of problems adds to them.
+//! The work tiles that a kernel reads: their layout in memory, and what a list of problems adds to them.
 
 use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
 use crate::hopper::problem_maps::{C, LAST, MAP};
 
-/// How work tiles lie in memory.
+/// The layout of work tiles in memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WorkTile {
     bytes: u32,
@@ -22,7 +22,7 @@ impl WorkTile {
     }
 }
 
-/// Where the tensor maps of a tile's problem lie.
+/// The address of the tensor maps of a tile's problem.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Batch {
     /// Bytes of a map, and of a problem's maps.

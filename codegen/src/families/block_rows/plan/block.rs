@@ -5,7 +5,7 @@ use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Dtype, KernelSpec, Op, Pdl, Scale, Switch};
 
-/// K of a block is a multiple of so many elements: its lines start on the 16 bytes that TMA asks for, and the rest of a
+/// K of a block is a multiple of so many elements: its lines start on the 16 bytes that TMA requires, and the rest of a
 /// WGMMA is padded with zeros.
 const fn depth_unit(dtype: Dtype) -> u32 {
     16 / dtype.bytes()
@@ -95,7 +95,7 @@ fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// What a problem of a batch is given lies in its tensor maps and its work tiles.
+/// The arguments of a problem of a batch are in its tensor maps and its work tiles.
 fn check_batch(spec: &KernelSpec, errors: &mut PlanErrors) {
     if spec.batch.is_on() && spec.scale != Scale::Unscaled {
         errors.push(PlanError::new(

@@ -34,7 +34,7 @@ impl BlockRowsPlan {
         }
     }
 
-    /// Where partial sums of parts of K lie, of a kernel that divides K.
+    /// The workspace of split-K partials, of a kernel that divides K.
     pub(crate) fn workspace(&self) -> Option<Workspace> {
         let t = &self.tiling;
         let workspace = || Workspace::new(t.cluster, t.roles.consumers, self.arch.warpgroup, t.accumulators());

@@ -14,7 +14,7 @@ const FACTOR: u32 = 4;
 /// Bytes of the mask of one stage.
 const MASK: u32 = 4;
 
-/// Where everything lies in shared memory, in bytes from its start.
+/// The layout of shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) ring: Ring,

@@ -36,7 +36,7 @@ pub(crate) struct BlockRowsPlan {
     pub(crate) a: OperandTile,
     pub(crate) b: OperandTile,
     pub(crate) epilogue: Epilogue,
-    /// What the spec's epilogue asks for.
+    /// The requirements of the spec's epilogue.
     pub(crate) fused: Option<Fused>,
     pub(crate) memory: Memory,
 }

@@ -1,4 +1,4 @@
-//! Step 5: how A's and B's tiles lie in a stage.
+//! Step 5: the layout of A's and B's tiles in a stage.
 
 use super::tiling::{Share, Tiling};
 use crate::hopper::{OperandTile, WGMMA_M, box_columns, wgmma_k};
@@ -110,7 +110,7 @@ fn along_mn(
     }
 }
 
-/// The widest swizzle span that `bytes` contiguous bytes fill, or the one that the spec asks for.
+/// The widest swizzle span that `bytes` contiguous bytes fill, or the one in the spec.
 fn span(spec: &KernelSpec, bytes: u32, errors: &mut PlanErrors) -> u32 {
     let widest = bytes.next_power_of_two().clamp(32, 128);
     match spec.swizzle {

@@ -1,4 +1,4 @@
-//! Several block rows in one CTA tile (`pack`): each has a consumer of its own, and the CTA walks the union of their block
+//! Several block rows in one CTA tile (`pack`): each has its own consumer, and the CTA traverses the union of their block
 //! columns, so that it loads a column's part of B once for all of them.
 
 use super::tiling::{Share, Split, Tiling};

@@ -247,7 +247,7 @@ pub(crate) fn form_cluster(
     let slices = view.rows / tiling.cta_m;
     // Sharing B over row slices saves L2 reads and costs a wait for the slowest CTA; measured on an H200 the two
     // cancel. Sharing A over column tiles wins a few per cent when N is wide and wastes CTAs when it is not. So a
-    // cluster is what the spec asks for.
+    // cluster is that of the spec.
     let cluster = spec.cluster.unwrap_or(1);
     if cluster == 0 || cluster > arch.cluster || !cluster.is_power_of_two() {
         errors.push(PlanError::new(

@@ -45,7 +45,7 @@ struct Grid {
     warp_columns: u32,
     lanes_n_mask: u32,
     lanes_n_shift: u32,
-    /// Columns that lie side by side: 16 bytes of B.
+    /// Adjacent columns: 16 bytes of B.
     run: u32,
 }
 
@@ -112,7 +112,7 @@ struct End {
     high: String,
 }
 
-/// A row of C, up to 16 bytes at a time where the tile lies inside of C.
+/// A row of C, up to 16 bytes at a time where the tile is inside of C.
 #[derive(Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -172,7 +172,7 @@ impl Operands {
     }
 }
 
-/// Columns of a thread that lie side by side.
+/// Adjacent columns of a thread.
 fn run(plan: &ScalarPlan) -> u32 {
     WORDS * 4 / plan.spec.b.bytes()
 }
@@ -226,7 +226,7 @@ impl Read {
         Self { width: registers.len(), registers, from }
     }
 
-    /// Up to four rows of A that lie side by side, in registers of a class.
+    /// Up to four adjacent rows of A, in registers of a class.
     fn of_a(staging: &Staging, class: &str, rows: Range<u32>, word: u32) -> Self {
         let from = (word * staging.a_pitch + rows.start) * 4;
         Self::new(rows.map(|i| format!("%{class}_a{i}")).collect(), from)

@@ -19,7 +19,7 @@ pub(crate) struct Staging {
     pub(crate) steps: u32,
     /// 32-bit words from one line of A to the next.
     pub(crate) a_pitch: u32,
-    /// Where B lies in a buffer.
+    /// The offset of B in a buffer.
     pub(crate) b_offset: u32,
     /// Bytes of A and B of one stage.
     pub(crate) buffer_bytes: u32,
@@ -34,8 +34,8 @@ impl Staging {
         Self::new(spec, k_step, k_step, tile.cta_m * k_step * 4, k_step * tile.cta_n * 4, 1)
     }
 
-    /// Two stages. A lies across: line `i` holds words `i` of all rows, one f32 or two 16-bit elements of K, so that a
-    /// thread reads its rows 16 bytes at a time. B lies as it does in global memory.
+    /// Two stages. A is transposed: line `i` has words `i` of all rows, one f32 or two 16-bit elements of K, so that a
+    /// thread reads its rows 16 bytes at a time. B has its layout of global memory.
     pub(crate) fn of_vectors(spec: &KernelSpec, tile: &Tile) -> Self {
         let pitch = tile.cta_m + PADDING;
         Self::new(spec, VECTOR_ROW / spec.a.bytes(), pitch, pitch * VECTOR_ROW, VECTOR_ROW * tile.cta_n, 2)

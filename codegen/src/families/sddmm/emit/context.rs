@@ -21,7 +21,7 @@ pub(super) struct Context {
     ring: RingContext,
     memory: Memory,
     work_tile: WorkTile,
-    /// The kernel is for a list of problems: its tensor maps lie in global memory.
+    /// The kernel is for a list of problems: its tensor maps are in global memory.
     batch: Option<Batch>,
     producer: Producer,
     consumer: Consumer,
@@ -74,7 +74,7 @@ struct WarpCopy {
     lanes: Option<u32>,
 }
 
-/// Where a work tile names its problem, and where the tensor maps of a problem lie.
+/// The offset of the problem in a work tile, and the address of a problem's tensor maps.
 #[derive(Clone, Debug, Serialize)]
 struct Batch {
     problem: u32,

@@ -2,7 +2,7 @@
 //!
 //! A B panel's columns are where its block is, so columns' vectors are addressed panel by panel. What a tile has beyond a
 //! block is not stored; what a block has beyond the matrix is stored as zero, whatever the epilogue makes of it: batches of columns of
-//! elements that may lie there end in instructions that whole tiles branch over.
+//! elements that may be there end in instructions that whole tiles branch over.
 
 use serde::Serialize;
 
@@ -94,7 +94,7 @@ struct Read {
     address: String,
 }
 
-/// Two columns of which what lies beyond the matrix becomes zero.
+/// Two columns whose elements beyond the matrix become zero.
 #[derive(Clone, Debug, Serialize)]
 struct Zeros {
     first: u32,
@@ -238,7 +238,7 @@ impl<'p> Emitter<'p> {
         pair
     }
 
-    /// What lies beyond the matrix is zero, in so many eights of columns from `offset` and from accumulator `first` on.
+    /// Elements beyond the matrix become zero, in groups of 8 columns from `offset` and from accumulator `first` on.
     fn zeros(stem: &'static str, offset: u32, first: u32, eights: std::ops::Range<u32>) -> Vec<Zeros> {
         let zeros = |eight: u32| {
             let (offset, first) = (offset + 8 * eight, first + 4 * eight);

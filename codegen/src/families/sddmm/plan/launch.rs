@@ -1,4 +1,4 @@
-//! Step 6: what a launch is told: tensor maps, and the form of a work tile.
+//! Step 6: the arguments of a launch: tensor maps, and the form of a work tile.
 
 use super::SddmmPlan;
 use super::sides::Side;
@@ -25,7 +25,7 @@ impl SddmmPlan {
         }
     }
 
-    /// Where partial sums of parts of K lie.
+    /// The workspace of split-K partials.
     pub(crate) fn workspace(&self) -> Workspace {
         Workspace::new(1, self.tiling.roles.consumers, self.arch.warpgroup, self.tiling.accumulators())
     }
@@ -68,7 +68,7 @@ impl SddmmPlan {
         ]
     }
 
-    /// A factor as it lies in memory, its contiguous dimension first.
+    /// A factor as stored in memory, its contiguous dimension first.
     fn map_of(&self, side: &Side, tile: &OperandTile, problem: &Problem) -> TensorMap {
         let (other, ld) = match side.operand {
             Operand::A => (problem.m, problem.lda),

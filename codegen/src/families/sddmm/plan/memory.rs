@@ -10,10 +10,10 @@ use crate::{Arch, KernelSpec};
 
 /// Work tiles in shared memory beside one for every stage: that of the tile that is stored, and the one that is written.
 const SPARE_WORK_TILES: u32 = 2;
-/// The work tile that the producer reads itself lies behind the others.
+/// The work tile that the producer reads itself is after the others.
 const OWN_WORK_TILE: u32 = 1;
 
-/// Where everything lies in shared memory, in bytes from its start.
+/// The layout of shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) ring: Ring,
@@ -22,7 +22,7 @@ pub(crate) struct Memory {
     pub(crate) staging_offset: u32,
     pub(crate) work_tiles_offset: u32,
     /// Work tiles in shared memory for the consumers. The producer is at most `stages` tiles ahead of a consumer, which
-    /// looks back one tile; its own work tile lies behind them.
+    /// looks back one tile; its own work tile is after them.
     pub(crate) work_tiles: u32,
     /// The barriers of the epilogue's full operand, one a consumer where there is one.
     pub(crate) tile_offset: u32,

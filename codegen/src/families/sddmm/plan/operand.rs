@@ -1,7 +1,7 @@
-//! Step 3: how both factors lie in a stage.
+//! Step 3: the layout of both factors in a stage.
 //!
-//! A K-major factor has rows along M or N and 128 bytes of K in a row; B panels lie one below another, which the swizzle
-//! allows since it repeats every 8 rows. An MN-major factor lies in swizzle panels: rows along K, and a span of M or N
+//! A K-major factor has rows along M or N and 128 bytes of K in a row; B panels are contiguous, which the swizzle
+//! allows since it repeats every 8 rows. An MN-major factor has swizzle panels: rows along K, and a span of M or N
 //! in a row. A B panel is one or several of these, so that the B panels of a tile are one operand of one WGMMA wherever
 //! in memory they are from.
 

@@ -40,12 +40,12 @@ pub(super) struct Context<'p> {
     batch: Option<Batch>,
     /// C is written by threads, not by TMA.
     permuted: bool,
-    /// CTAs share the K of a tile: where partial sums lie, and how they get there and back.
+    /// CTAs share the K of a tile: the workspace, and the exchange of partials.
     workspace: Option<Workspace>,
     exchange: Option<Exchange>,
 }
 
-/// How work tiles lie in memory.
+/// The layout of work tiles in memory.
 #[derive(Clone, Debug, Serialize)]
 struct WorkTile {
     bytes: u32,

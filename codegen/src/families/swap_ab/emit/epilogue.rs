@@ -46,7 +46,7 @@ struct Subtile {
     permuted: Option<StoredRows>,
 }
 
-/// Where a subtile lies in C and in the staging buffers.
+/// The position of a subtile in C and in the staging buffers.
 #[derive(Clone, Debug, Serialize)]
 struct Place {
     number: u32,

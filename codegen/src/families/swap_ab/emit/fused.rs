@@ -19,7 +19,7 @@ pub(super) struct Fused {
     uniform: Vec<String>,
     /// Vectors by rows of C as the kernel computes it.
     vectors: Vec<Vector>,
-    /// What 64 dense columns determine, where the epilogue asks for it.
+    /// Values that depend on 64 dense columns, if the epilogue uses any.
     columns: Option<Columns>,
     second: Option<Second>,
     tile: Option<Tile>,

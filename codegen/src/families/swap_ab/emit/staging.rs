@@ -1,4 +1,4 @@
-//! How a thread's elements lie in the staging buffer, and the accesses that write them there and read them back.
+//! The layout of a thread's elements in the staging buffer, and the accesses that write and read them.
 //!
 //! A fragment of 64 dense columns by 8 rows of C is 4 accumulators a thread: dense column `16 * warp + 8 * h + lane / 4`,
 //! row `2 * (lane % 4) + c`, accumulator `2 * h + c` (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").

@@ -27,7 +27,7 @@ pub(crate) struct Fused {
     pub(crate) second: Option<(Reduction, Along)>,
 }
 
-/// What a row of C lies along.
+/// The dimension of the fragments along which a row of C runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Along {

@@ -7,7 +7,7 @@ use crate::plan::Major;
 use crate::plan::{Argument, Parameter, Parameters, Problem, SplitForm, TensorMap};
 
 impl SwapAbPlan {
-    /// Where partial sums of parts of K lie, of a kernel that divides K.
+    /// The workspace of split-K partials, of a kernel that divides K.
     pub(crate) fn workspace(&self) -> Option<Workspace> {
         let workspace = || Workspace::new(1, self.tile.roles.consumers, self.arch.warpgroup, self.tile.accumulators());
         self.spec.split.is_on().then(workspace)

@@ -23,7 +23,7 @@ const ENOUGH_PANELS: u32 = 4;
 /// Bytes of a stage's metadata, one word a lane: which block row, which B panel.
 const METADATA: u32 = 128;
 
-/// Where everything lies in shared memory, in bytes from its start.
+/// The layout of shared memory, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Memory {
     /// Most B panels of a stage.
@@ -51,7 +51,7 @@ impl Memory {
     }
 }
 
-/// The map for as many B panels a stage as `k_step` asks for, or as make a stage worth its barriers and leave room for a
+/// The map for the B panels per stage that `k_step` requests, or enough to be worth the barriers of a stage, with room for a
 /// deep ring.
 pub(crate) fn plan(
     spec: &KernelSpec,
@@ -155,7 +155,7 @@ fn lay_out(
     })
 }
 
-/// B panels of a stage: as many as `k_step` asks for, or as make a stage worth its barriers.
+/// B panels of a stage: as many as `k_step` requests, or enough to be worth its barriers.
 fn b_panels(
     spec: &KernelSpec,
     view: &SparseTimesDense,

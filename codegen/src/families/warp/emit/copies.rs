@@ -27,7 +27,7 @@ pub(super) struct Operand<'p> {
 pub(super) struct Fetch {
     rows_a_stage: u32,
     k_bytes: u32,
-    /// What B's rows lie along, and how many of them are left from the thread's first one.
+    /// The dimension along the rows of B, and the number of rows from the thread's first one.
     b_rows_along: &'static str,
     b_rows_left: &'static str,
     /// How much of K is left from where the block begins.
@@ -41,7 +41,7 @@ pub(super) struct Fetch {
 /// What is copied of a stage at one place of the code.
 #[derive(Serialize)]
 pub(super) struct Part {
-    /// What tells its labels from those of other places.
+    /// The suffix of its labels.
     site: String,
     /// The stage begins here: its block is found first.
     begins: bool,

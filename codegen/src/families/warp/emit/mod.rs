@@ -67,7 +67,7 @@ struct Block {
     bytes: u32,
     /// 16-byte vectors of K from one block of a stage to the next.
     vectors: u32,
-    /// Blocks of a stage lie further apart than they are wide.
+    /// Blocks of a stage are padded.
     padded: bool,
 }
 

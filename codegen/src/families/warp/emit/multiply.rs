@@ -1,4 +1,4 @@
-//! The products of a stage: fragments, where they lie, and which of them are multiplied with each other.
+//! The products of a stage: fragments, their addresses, and which of them are multiplied with each other.
 
 use serde::Serialize;
 

@@ -55,7 +55,7 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
     }
 }
 
-/// Rows of B of several blocks lie in one stage, and a pass of the copy must not straddle two of them.
+/// Rows of B of several blocks are in one stage, and a pass of the copy must not straddle two of them.
 fn gathers(spec: &KernelSpec) -> bool {
     spec.a.bytes() == 1 || 32 % spec.bk == 0
 }

@@ -1,4 +1,4 @@
-//! Step 4: the depth of a stage, the number of stages, and where everything lies in shared memory.
+//! Step 4: the depth of a stage, the number of stages, and the layout of shared memory.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! How an operand's tile lies in shared memory, and which thread copies which 16-byte vectors of it.
+//! The layout of an operand's tile in shared memory, and which thread copies which 16-byte vectors of it.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::{KernelSpec, Layout, Mma};
 /// One operand's part of a stage: rows of 16-byte vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Operand {
-    /// Rows are rows of A or columns of B, and vectors lie along K; otherwise rows are rows of B, along N.
+    /// Rows are rows of A or columns of B, and vectors are along K; otherwise rows are rows of B, along N.
     pub(crate) along_k: bool,
     pub(crate) rows: u32,
     /// Vectors of a row.

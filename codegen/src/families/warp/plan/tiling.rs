@@ -9,7 +9,7 @@ use crate::{Arch, KernelSpec, Layout, Mma};
 
 /// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
-/// Warps of a CTA that the plan tries by itself, and takes when told.
+/// Warps of a CTA that the plan tries by itself, and accepts in a spec.
 const USUAL_WARPS: u32 = 8;
 const MOST_WARPS: u32 = 16;
 /// Warps on one SM beyond which more hide nothing more.
