@@ -6,7 +6,7 @@ use bsr_codegen::epilogue::MOST_INPUTS;
 use bsr_codegen::{Argument, LaunchShape, Operand};
 
 use crate::error::KernelError;
-use crate::machine::{Bound, Lists, Machine};
+use crate::machine::{Bound, Lists, Session};
 
 #[cfg(all(test, feature = "simulator"))]
 mod tests;
@@ -72,23 +72,23 @@ impl<A: Copy> Slots<A> {
 /// # Errors
 /// [`KernelError::Argument`] with the name of a parameter for which the launch has no slot; a tensor map that the machine
 /// does not take.
-pub(crate) fn bind<M: Machine>(
-    machine: &M,
+pub(crate) fn bind<S: Session>(
+    session: &S,
     shape: &LaunchShape,
-    slots: &Slots<M::Address>,
-    lists: &Lists<M::Address>,
-) -> Result<Bound<M>, M::Error> {
+    slots: &Slots<S::Address>,
+    lists: &Lists<S::Address>,
+) -> Result<Bound<S>, S::Error> {
     let mut values = ArrayVec::new_const();
     for parameter in &shape.parameters {
         let missing = || KernelError::Argument { parameter: parameter.name };
-        let list = |at: Option<M::Address>| at.map(M::pointer).ok_or_else(missing);
+        let list = |at: Option<S::Address>| at.map(S::pointer).ok_or_else(missing);
         let mapped = |operand| slots.mapped(operand, parameter.name);
         values.push(match &parameter.argument {
-            Argument::Map(map) => machine.map(mapped(map.operand)?, map)?,
-            Argument::Strided(map) => machine.strided(mapped(map.operand)?, map)?,
+            Argument::Map(map) => session.map(mapped(map.operand)?, map)?,
+            Argument::Strided(map) => session.strided(mapped(map.operand)?, map)?,
             Argument::Pointer(operand) => match of(&slots.operands, *operand).ok_or_else(missing)? {
-                Some(at) => M::pointer(at),
-                None => M::bits(0),
+                Some(at) => S::pointer(at),
+                None => S::bits(0),
             },
             Argument::Maps => list(lists.maps)?,
             Argument::ColIdx => list(lists.columns)?,
@@ -98,10 +98,10 @@ pub(crate) fn bind<M: Machine>(
             Argument::StageMetadata => list(lists.stage_metadata)?,
             Argument::Workspace => list(lists.workspace)?,
             Argument::Probes => list(lists.probes)?,
-            Argument::Number(number) => M::number(*number),
-            Argument::Scalar(at) => M::float(of(&slots.scalars, *at).ok_or_else(missing)?),
-            Argument::Scale => M::float(slots.scale.ok_or_else(missing)?),
-            Argument::VectorStrides(at) => M::bits(of(&slots.strides, *at).ok_or_else(missing)?),
+            Argument::Number(number) => S::number(*number),
+            Argument::Scalar(at) => S::float(of(&slots.scalars, *at).ok_or_else(missing)?),
+            Argument::Scale => S::float(slots.scale.ok_or_else(missing)?),
+            Argument::VectorStrides(at) => S::bits(of(&slots.strides, *at).ok_or_else(missing)?),
         });
     }
     Ok(values)

@@ -24,14 +24,13 @@
 
 mod lines;
 pub mod lists;
+mod machine;
 mod memory;
 mod run;
 
 use std::sync::Arc;
 
 use bsr_codegen::Plan;
-use bsr_simulator::{Module, parse};
-
 pub use bsr_simulator::{
     Cost, Coverage, Finding, FindingKind, Fp8Accumulate, Options, ParseError, Report, Schedule, Side, Statement, Writer,
 };
@@ -42,25 +41,16 @@ pub use crate::call::outcome::Values;
 use crate::epilogue::Results;
 use crate::error::KernelError;
 pub use crate::error::SimulatedError;
-use crate::timeline::Records;
+use crate::launcher::Launcher;
 use lists::ListKernels;
+pub(crate) use machine::Simulator;
 
 /// Clusters that share the work unless [`Simulated::with_clusters`] says otherwise.
 pub const DEFAULT_CLUSTERS: u32 = 4;
 
 /// A kernel on the simulator: PTX text, and the plan that it is launched by.
 #[derive(Clone, Debug)]
-pub struct Simulated {
-    plan: Plan,
-    module: Module,
-    entry: String,
-    clusters: u32,
-    /// Lines of operands lie gigabytes apart.
-    far: bool,
-    /// The kernels that list the work, if the host does not.
-    lists: Option<Arc<ListKernels>>,
-    records: Records,
-}
+pub struct Simulated(pub(crate) Launcher<Simulator>);
 
 impl Simulated {
     /// Reads PTX: the text of `plan`, or an edited version of it.
@@ -68,22 +58,15 @@ impl Simulated {
     /// # Errors
     /// Text that is malformed or uses what the simulator does not model, with line and column.
     pub fn new(plan: &Plan, ptx: &str, entry: &str) -> Result<Self, ParseError> {
-        Ok(Self {
-            plan: plan.clone(),
-            module: parse(ptx)?,
-            entry: entry.to_owned(),
-            clusters: DEFAULT_CLUSTERS,
-            far: false,
-            lists: None,
-            records: Records::default(),
-        })
+        Launcher::read(plan, ptx, entry, DEFAULT_CLUSTERS).map(Self)
     }
 
     /// The same kernel with the work shared by at most `clusters` clusters, at least one. Fewer clusters get longer
     /// lists of tiles each; a GPU runs as many as fit it.
     #[must_use]
-    pub fn with_clusters(self, clusters: u32) -> Self {
-        Self { clusters: clusters.max(1), ..self }
+    pub fn with_clusters(mut self, clusters: u32) -> Self {
+        self.0.machine_mut().clusters = clusters.max(1);
+        self
     }
 
     /// The same kernel with its work listed by kernels, as on a GPU where the pattern lives there
@@ -91,25 +74,26 @@ impl Simulated {
     ///
     /// # Errors
     /// [`KernelError::DevicePattern`] of a kernel that reads no such lists.
-    pub fn with_device_pattern(self, lists: Arc<ListKernels>) -> Result<Self, KernelError> {
-        crate::lists::takes_device_pattern(&self.plan)?;
-        Ok(Self { lists: Some(lists), ..self })
+    pub fn with_device_pattern(mut self, lists: Arc<ListKernels>) -> Result<Self, KernelError> {
+        crate::lists::takes_device_pattern(self.plan())?;
+        self.0.machine_mut().lists = Some(lists);
+        Ok(self)
     }
 
     /// The plan by which the kernel is launched.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        self.0.plan()
     }
 
     /// What the last launch of a [probed](Plan::probed) kernel recorded, of this value or a clone of it; nothing of another
     /// kernel, and before the first launch.
     pub fn records(&self) -> Option<Vec<u32>> {
-        self.records.last()
+        self.0.machine().records.last()
     }
 
     /// The instructions of the kernel, each with whether the runs that `coverage` was merged of have executed it.
     pub fn statements(&self, coverage: &Coverage) -> Vec<(Statement, bool)> {
-        self.module.statements(&self.entry, coverage)
+        self.0.statements(coverage)
     }
 
     /// Multiplies as [`Launcher::launch`](crate::Launcher::launch) does on a GPU: `(&a, &b)` of a [`Bsr`](crate::Bsr) and a
@@ -132,7 +116,7 @@ impl Simulated {
         inputs: I,
         options: &Options,
     ) -> Result<(Results<I::Values<C>>, Report), SimulatedError> {
-        let (Results { c, rows }, report) = self.product(&inputs.untyped(self.plan.spec().op), options)?;
+        let (Results { c, rows }, report) = self.product(&inputs.untyped(self.plan().spec().op), options)?;
         Ok((Results { c: I::Values::of(c)?, rows }, report))
     }
 
@@ -147,10 +131,10 @@ impl Simulated {
         problems: impl IntoIterator<Item = I>,
         options: &Options,
     ) -> Result<(Vec<I::Values<C>>, Report), SimulatedError> {
-        if !self.plan.spec().batch.is_on() {
+        if !self.plan().spec().batch.is_on() {
             return Err(KernelError::Batch { batch: false }.into());
         }
-        let calls: Vec<_> = problems.into_iter().map(|inputs| inputs.untyped(self.plan.spec().op)).collect();
+        let calls: Vec<_> = problems.into_iter().map(|inputs| inputs.untyped(self.plan().spec().op)).collect();
         let (results, report) = self.products(&calls, options)?;
         Ok((results.into_iter().map(I::Values::of).collect::<Result<_, _>>()?, report))
     }

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use bsr_codegen::{Dtype, Plan, TensorStrides};
+use bsr_codegen::{Plan, TensorStrides};
 
 use super::listed;
-use super::vector::{self, ScoreVector, packed_strides};
+use super::operands::{self, Placed};
+use super::vector::ScoreVector;
 use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
 use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, Plain, StreamRef};
-use crate::launcher::{Listed, OnGpu, Workspaces};
+use crate::launcher::{Listed, UploadedWork};
 use crate::machine::Lists;
-use crate::operation::{Attention, launch_bound};
+use crate::operation;
 
 /// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
@@ -86,8 +87,8 @@ impl<T: Element + Plain> DeviceTensor<T> {
         self.sizes
     }
 
-    fn strides(&self) -> TensorStrides {
-        self.strides
+    fn placed(&self) -> Placed<DevicePtr> {
+        Placed { at: self.data.ptr(), sizes: self.sizes, strides: self.strides }
     }
 }
 
@@ -124,15 +125,14 @@ impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTen
 #[derive(Debug)]
 pub struct DevicePattern {
     shape: Shape,
-    ctas: u32,
     lists: Work,
 }
 
 /// Heads, tiles and steps.
 #[derive(Debug)]
 enum Work {
-    /// Of a mask on the host.
-    Host([DeviceBuffer<u32>; 3], Workspaces),
+    /// Of a mask on the host: heads and tiles, and steps.
+    Host(UploadedWork, DeviceBuffer<u32>),
     /// Of a mask on the GPU, made by kernels.
     Device(Arc<DeviceMask>, Box<Listed>),
 }
@@ -147,24 +147,18 @@ impl DevicePattern {
         self.lists(stream.into()).map(drop)
     }
 
-    /// Where heads, tiles and steps are, which are listed on `stream` first where that is to be done.
-    fn lists(&self, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, AttentionError> {
-        match &self.lists {
-            Work::Host(lists, workspaces) => {
-                let [heads, tiles, columns] = lists.each_ref().map(|list| Some(list.ptr()));
-                let workspace = Some(workspaces.of(lists[0].device(), stream)?);
-                Ok(Lists { heads, tiles, columns, workspace, ..Lists::default() })
-            }
-            Work::Device(mask, listed) => Ok(listed.enqueue(stream, mask.pattern(), false, mask.flags().1)?.1),
-        }
+    /// CTAs that get work, and where heads, tiles and steps are, which are listed on `stream` first where that is to be done.
+    fn lists(&self, stream: StreamRef<'_>) -> Result<([u32; 2], Lists<DevicePtr>), AttentionError> {
+        Ok(match &self.lists {
+            Work::Host(work, steps) => (work.grid, Lists { columns: Some(steps.ptr()), ..work.lists(stream)? }),
+            Work::Device(mask, listed) => listed.enqueue(stream, mask.pattern(), false, mask.flags().1)?,
+        })
     }
 }
 
 /// A kernel of attention on a device.
 #[derive(Debug)]
-pub struct Launcher {
-    kernel: OnGpu,
-}
+pub struct Launcher(crate::Launcher);
 
 impl Launcher {
     /// Loads the kernel of a plan, whose text the driver compiles.
@@ -181,8 +175,8 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::load`].
     pub fn load_text(device: &Device, plan: &Plan, text: &str, entry: &str) -> Result<Self, AttentionError> {
-        check_operation(plan)?;
-        Ok(Self { kernel: OnGpu::text(device, plan, text, entry)? })
+        operands::check_operation(plan)?;
+        Ok(Self(crate::Launcher::load(device, plan, text, entry)?))
     }
 
     /// Loads machine code that ptxas made of the text of `plan`, as [`Launcher::load_cubin`](crate::Launcher::load_cubin).
@@ -190,23 +184,23 @@ impl Launcher {
     /// # Errors
     /// As [`Launcher::load`]; [`AttentionError::Gpu`] for bytes that are no whole cubin, or of another architecture.
     pub fn load_cubin(device: &Device, plan: &Plan, cubin: &[u8], entry: &str) -> Result<Self, AttentionError> {
-        check_operation(plan)?;
-        Ok(Self { kernel: OnGpu::cubin(device, plan, cubin, entry)? })
+        operands::check_operation(plan)?;
+        Ok(Self(crate::Launcher::load_cubin(device, plan, cubin, entry)?))
     }
 
     /// The plan it was loaded by.
     pub fn plan(&self) -> &Plan {
-        &self.kernel.plan
+        self.0.plan()
     }
 
     /// The loaded function.
     pub fn function(&self) -> &Function {
-        &self.kernel.function
+        self.0.function()
     }
 
     /// CTAs that run at the same time.
     pub fn ctas(&self) -> u32 {
-        self.kernel.clusters
+        self.0.clusters()
     }
 
     /// What the last launch of a [probed](Plan::probed) kernel recorded; as [`Launcher::records`](crate::Launcher::records).
@@ -214,7 +208,7 @@ impl Launcher {
     /// # Errors
     /// [`AttentionError::Gpu`] with the error of an earlier launch, if one failed.
     pub fn records(&self) -> Result<Option<Vec<u32>>, AttentionError> {
-        Ok(self.kernel.records()?)
+        Ok(self.0.records()?)
     }
 
     /// Makes the work of a mask for tensors of one shape.
@@ -222,24 +216,14 @@ impl Launcher {
     /// # Errors
     /// A mask that does not fit the kernel or the shape.
     pub fn pattern(&self, mask: &Mask, shape: Shape) -> Result<DevicePattern, AttentionError> {
-        let tiles = self.plan().attention_tiles().ok_or(AttentionError::Operation(self.plan().spec().op))?;
+        let tiles = operands::tiles(self.plan())?;
         let work = AttentionWork::new(&tiles, &shape, mask, self.ctas())?;
-        Ok(DevicePattern {
-            shape,
-            ctas: work.ctas(),
-            lists: Work::Host(
-                [
-                    DeviceBuffer::from_slice(&self.kernel.device, &work.heads)?,
-                    DeviceBuffer::from_slice(&self.kernel.device, &work.tiles)?,
-                    // A mask without blocks has no steps, and an address all the same.
-                    DeviceBuffer::from_slice(
-                        &self.kernel.device,
-                        if work.steps.is_empty() { &[0] } else { &work.steps },
-                    )?,
-                ],
-                Workspaces::new(&self.kernel.device, work.workspace_bytes(&tiles))?,
-            ),
-        })
+        let (device, workspace) = (self.0.device(), work.workspace_bytes(&tiles));
+        // A mask without blocks has no steps, and an address all the same.
+        let steps = if work.steps.is_empty() { &[0] } else { &work.steps[..] };
+        let steps = DeviceBuffer::from_slice(device, steps)?;
+        let work = UploadedWork::new(device, [work.ctas(), 1], [&work.heads, &work.tiles, &[]], workspace)?;
+        Ok(DevicePattern { shape, lists: Work::Host(work, steps) })
     }
 
     /// Allocates what launches with a mask that lives on the GPU need, for tensors of one shape. They check it and list the
@@ -248,12 +232,12 @@ impl Launcher {
     /// # Errors
     /// A mask that does not fit the kernel or the shape, and sizes beyond what the kernels that list count.
     pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
-        let tiles = self.plan().attention_tiles().ok_or(AttentionError::Operation(self.plan().spec().op))?;
+        let tiles = operands::tiles(self.plan())?;
         mask.check_shape(&shape, tiles.block)?;
         let request = (mask.shape().sharing, mask.shape().capacity);
         let table = listed::table(&tiles, &shape, request, mask.flags().0, self.ctas())?;
-        let listed = Listed::new(&self.kernel.device, table)?;
-        Ok(DevicePattern { shape, ctas: listed.clusters(), lists: Work::Device(Arc::clone(mask), Box::new(listed)) })
+        let listed = Listed::new(self.0.device(), table)?;
+        Ok(DevicePattern { shape, lists: Work::Device(Arc::clone(mask), Box::new(listed)) })
     }
 
     /// Enqueues an attention on `stream` and returns at once. `lse`, if there, gets each query's LSE, the natural logarithm of
@@ -270,111 +254,21 @@ impl Launcher {
         lse: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
         let stream = stream.into();
-        let Inputs { tensors: [q, k, v], scale, scalars, vectors } = inputs.into();
-        let shape = shape_of(self.plan(), [q, k, v].map(DeviceTensor::sizes), T::DTYPE)?;
-        check_numbers(self.plan(), scale, scalars)?;
-        let strides = packed_strides(self.plan(), &shape, vectors.iter().map(ScoreVector::extent))?;
-        if shape != pattern.shape {
-            return Err(AttentionError::size(
-                "the pattern was made for tensors of other sizes",
-                format!("{:?}, not {shape:?}", pattern.shape),
-                "`Launcher::pattern` with this shape",
-            ));
-        }
-        let sizes = [shape.batch, shape.heads, shape.queries, shape.columns];
-        if output.sizes != sizes {
-            return Err(AttentionError::size(
-                format!("O is {:?}", output.sizes),
-                format!("{sizes:?}: problems, heads and queries of Q, columns of V"),
-                "an O of these sizes",
-            ));
-        }
-        let lse = match lse {
-            Some(lse) if lse.len() != shape.rows() => {
-                return Err(AttentionError::size(
-                    format!("LSE has {} elements", lse.len()),
-                    format!("problems x heads x queries = {}", shape.rows()),
-                    "one for each query of each head",
-                ));
-            }
-            lse => lse.map(|lse| lse.ptr()),
-        };
-        if pattern.ctas == 0 {
-            return Ok(());
-        }
-        let problem = shape.problem([q.strides(), k.strides(), v.strides(), output.strides()]);
-        let launch = self.plan().attention_launch(&problem, pattern.ctas);
-        let launch = launch.ok_or(AttentionError::Operation(self.plan().spec().op))?;
-        // Without keys nothing is read: any valid address serves.
-        let [k, v] = if shape.keys == 0 { [q, q] } else { [k, v] }.map(|tensor| tensor.data.ptr());
-        let (q, o, strides) = (q.data.ptr(), output.data.ptr(), &strides);
-        let operands = Attention { q, k, v, o, lse, scale, scalars, strides };
-        let slots = operands.slots(self.plan(), vectors.iter().map(ScoreVector::ptr));
-        let lists = Lists { probes: self.kernel.rings(), ..pattern.lists(stream)? };
+        let Inputs { tensors, scale, scalars, vectors } = inputs.into();
+        let (tensors, o) = ((tensors.map(DeviceTensor::placed), T::DTYPE), output.placed());
+        let lse = lse.map(|lse| (lse.ptr(), lse.len()));
+        let vectors = vectors.iter().map(|vector| (vector.ptr(), vector.extent()));
+        let operands = operands::checked(self.plan(), &pattern.shape, tensors, (o, lse), (scale, scalars), vectors)?;
+        let gpu = self.0.machine();
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
-        // above have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked
-        // and listed on this stream ahead of the launch, so that no step is beyond the keys. O and LSE are borrowed
-        // mutably, and the workspace is this stream's.
-        unsafe { launch_bound(&mut self.kernel.machine(stream), &launch, &slots, &lists)? };
-        Ok(())
+        // have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked and
+        // listed on this stream ahead of the launch, so that no step is beyond the keys. O and LSE are borrowed mutably, and
+        // the workspace is this stream's.
+        unsafe {
+            operation::launch(&mut gpu.on(stream), self.plan(), &operands, |_| {
+                let (grid, lists) = pattern.lists(stream)?;
+                Ok((grid, Lists { probes: gpu.rings(), ..lists }))
+            })
+        }
     }
-}
-
-fn check_operation(plan: &Plan) -> Result<(), AttentionError> {
-    plan.attention_tiles().map(drop).ok_or(AttentionError::Operation(plan.spec().op))
-}
-
-/// The shape of the tensors Q, K and V, whose sizes are problems, heads, rows and columns.
-///
-/// # Errors
-/// [`AttentionError::Size`] and [`AttentionError::Dtype`] where they do not belong together or to the kernel.
-pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) -> Result<Shape, AttentionError> {
-    let spec = plan.spec();
-    if dtype != spec.a {
-        return Err(AttentionError::Dtype { operand: "Q", found: dtype, expected: spec.a });
-    }
-    if k[..3] != v[..3] || k[0] != q[0] || k[3] != q[3] {
-        return Err(AttentionError::size(
-            "Q, K and V do not belong together",
-            format!("Q is {q:?}, K is {k:?}, V is {v:?}: problems, heads, rows, columns"),
-            "K and V of the same problems, heads and rows, with the problems of Q and K of its columns",
-        ));
-    }
-    let depth = spec.score_depth() as usize;
-    if spec.d.is_some() && q[3] != depth {
-        return Err(AttentionError::size(
-            format!("Q and K have {} columns, and the kernel was compiled for {depth}", q[3]),
-            "the columns of Q and K are d of the spec, those of V bn",
-            format!("a kernel with d = {}", q[3]),
-        ));
-    }
-    if spec.d.is_none() && q[3] != v[3] {
-        return Err(AttentionError::size(
-            format!("Q and K have {} columns, and V has {}", q[3], v[3]),
-            "a kernel without d has one head dimension, bn",
-            format!("a kernel with d = {}", q[3]),
-        ));
-    }
-    let ([batch, heads, queries, _], columns) = (q, v[3]);
-    let shape = Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns };
-    match plan.attention_tiles() {
-        Some(tiles) => shape.check_tiles(&tiles).map(|()| shape),
-        None => Err(AttentionError::Operation(spec.op)),
-    }
-}
-
-/// Whether the scale is one, and there is a number for each parameter of the score.
-///
-/// # Errors
-/// [`AttentionError::Scale`] and [`AttentionError::Scalars`].
-pub(super) fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<(), AttentionError> {
-    if !(scale > 0.0 && scale.is_finite()) {
-        return Err(AttentionError::Scale(scale));
-    }
-    let inputs = vector::inputs(plan).iter().filter(|input| !input.kind.is_vector());
-    let names: Vec<&str> = inputs.map(|input| input.name.as_str()).collect();
-    if names.len() != scalars.len() {
-        return Err(AttentionError::Scalars { expected: names.len(), found: scalars.len(), names: names.join(", ") });
-    }
-    Ok(())
 }

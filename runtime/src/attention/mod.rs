@@ -14,6 +14,7 @@ mod kernel;
 mod launcher;
 mod listed;
 mod mask;
+mod operands;
 mod reference;
 mod shape;
 #[cfg(feature = "simulator")]

@@ -56,6 +56,11 @@ impl Shape {
         self.batch * self.heads * self.queries
     }
 
+    /// The sizes of O.
+    pub(super) fn of_output(&self) -> [usize; 4] {
+        [self.batch, self.heads, self.queries, self.columns]
+    }
+
     /// Whether there is such an attention; `pack_heads` heads of Q share a tile of its kernel.
     ///
     /// # Errors

@@ -318,24 +318,25 @@ fn part(kind: InputKind, shape: &Shape) -> usize {
     }
 }
 
-/// The strides of every vector, as a launch is told them: that of the head in the lower 32 bits, that of the problem in the
+/// Every vector with its strides, as a launch is told them: that of the head in the lower 32 bits, that of the problem in the
 /// upper ones.
 ///
 /// # Errors
 /// [`AttentionError::Vectors`], [`AttentionError::Vector`] and [`AttentionError::Size`]: a vector that is missing, of another
 /// type, of another length, or too long.
-pub(super) fn packed_strides(
+pub(super) fn packed_strides<A>(
     plan: &Plan,
     shape: &Shape,
-    given: impl ExactSizeIterator<Item = Extent>,
-) -> Result<Vec<u64>, AttentionError> {
+    given: impl ExactSizeIterator<Item = (A, Extent)>,
+) -> Result<Vec<(A, u64)>, AttentionError> {
     let vectors: Vec<&Input> = inputs(plan).iter().filter(|input| input.kind.is_vector()).collect();
     if vectors.len() != given.len() {
         let names: Vec<&str> = vectors.iter().map(|input| input.name.as_str()).collect();
         let (expected, found) = (vectors.len(), given.len());
         return Err(AttentionError::Vectors { expected, found, names: names.join(", ") });
     }
-    vectors.into_iter().zip(given).map(|(input, extent)| packed_stride(input, shape, extent)).collect()
+    let packed = |(input, (at, extent))| Ok((at, packed_stride(input, shape, extent)?));
+    vectors.into_iter().zip(given).map(packed).collect()
 }
 
 fn packed_stride(input: &Input, shape: &Shape, extent: Extent) -> Result<u64, AttentionError> {

@@ -192,7 +192,7 @@ fn a_kernel_reads_a_second_index_where_a_gpu_makes_one() {
 fn a_parameter_without_a_slot_is_refused_by_name() {
     let plan = Plan::new(&"bm = 64, bn = 64, bk = 64".parse().unwrap()).unwrap();
     let kernel = Simulated::new(&plan, EMPTY, "none").unwrap();
-    let mut sim = kernel.machine(&Options::default());
+    let mut sim = kernel.0.session(&Options::default());
     let at = sim.bytes(vec![0; 16]);
     let shape = plan.launch(&PROBLEM, [1, 1]);
     let (slots, lists) = ([Operand::A, Operand::B, Operand::C].map(|operand| (operand, at)), Lists::default());

@@ -101,8 +101,28 @@ pub(crate) trait Stored: Debug {
     /// The element type.
     fn dtype(&self) -> Dtype;
 
+    /// Where the values begin and end; where they begin alone, if only that is known.
+    fn range(&self) -> (Self::Address, Self::Address);
+
     /// Where the values are.
-    fn values(&self) -> Self::Address;
+    fn values(&self) -> Self::Address {
+        self.range().0
+    }
+
+    /// First and last byte address (exclusive) of the block columns, where a kernel may read them.
+    fn index(&self) -> Option<(Self::Address, Self::Address)> {
+        None
+    }
+
+    /// The pattern, if it lives on the GPU.
+    fn pattern(&self) -> Option<&DevicePattern> {
+        None
+    }
+
+    /// The GPU that the values are on, where that is known.
+    fn on(&self) -> Option<usize> {
+        None
+    }
 
     /// Blocks that the values have room for: those that are stored, of a pattern that the host knows.
     fn places(&self) -> usize;
@@ -140,8 +160,20 @@ impl Stored for UntypedBsr<'_> {
         self.dtype
     }
 
-    fn values(&self) -> DevicePtr {
-        self.values.0
+    fn range(&self) -> (DevicePtr, DevicePtr) {
+        self.values
+    }
+
+    fn index(&self) -> Option<(DevicePtr, DevicePtr)> {
+        Some(self.index)
+    }
+
+    fn pattern(&self) -> Option<&DevicePattern> {
+        self.pattern
+    }
+
+    fn on(&self) -> Option<usize> {
+        Some(self.on)
     }
 
     fn places(&self) -> usize {

@@ -5,20 +5,19 @@ use std::marker::PhantomData;
 
 use bsr_codegen::{Dtype, Op};
 
-use super::check::{self, InBlocks, InMemory, Span};
-use super::{Launcher, UploadedWork, product_of, sddmm_of};
+use super::Launcher;
+use super::gpu::UploadedWork;
+use super::memory::{self, Span};
+use super::products::{product_of, sddmm_of};
 use crate::Structure;
 use crate::call::arguments::{AnyArguments, AnyResults, UntypedCall, UntypedResults};
 use crate::error::KernelError;
 use crate::gpu::{
-    CUtensorMap, DeviceBuffer, DevicePattern, DevicePtr, Fingerprint, NO_INPUTS, Stored, StreamRef, TensorMap,
-    UntypedBsr, UntypedDense,
+    CUtensorMap, DeviceBuffer, DevicePtr, Fingerprint, NO_INPUTS, Stored, StreamRef, TensorMap, UntypedBsr,
+    UntypedDense,
 };
 use crate::machine::Lists;
-use crate::operation::check::COORDINATE_BITS;
-use crate::operation::product::names;
-use crate::operation::{self, Operands, Product, Sddmm};
-use crate::schedule::BatchLists;
+use crate::operation::{self, Matrices, Product, Sddmm};
 
 /// Words of a tensor map.
 const MAP_WORDS: usize = 16;
@@ -41,7 +40,7 @@ enum Problem<'m> {
 }
 
 impl Problem<'_> {
-    fn operands(&self) -> &dyn Operands<Address = DevicePtr> {
+    fn operands(&self) -> &Matrices<'_, DevicePtr> {
         match self {
             Self::Product(product) => product,
             Self::Sddmm(sddmm) => sddmm,
@@ -92,26 +91,16 @@ impl Stored for Blocks<'_> {
         self.dtype
     }
 
-    fn values(&self) -> DevicePtr {
-        self.values.0
+    fn range(&self) -> (DevicePtr, DevicePtr) {
+        self.values
+    }
+
+    fn on(&self) -> Option<usize> {
+        Some(self.on)
     }
 
     fn places(&self) -> usize {
         self.structure.nnzb()
-    }
-}
-
-impl InBlocks for Blocks<'_> {
-    fn span(&self, operand: &'static str) -> Span {
-        Span { on: Some(self.on), ..Span::memory(operand, self.values) }
-    }
-
-    fn device_pattern(&self) -> Option<&DevicePattern> {
-        None
-    }
-
-    fn index(&self) -> Option<(DevicePtr, DevicePtr)> {
-        None
     }
 }
 
@@ -171,7 +160,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         count: usize,
     ) -> Result<(), KernelError> {
         let Product { sparse, dense, c, inputs, second } = product_of(op, call, results)?;
-        let (_, dense_name) = names(self.launcher.plan().spec());
+        let dense_name = if op == Op::Dds { "A" } else { "B" };
         check_stacks(count, [(dense_name, dense.rows, 1), ("C", c.rows, 1)])?;
         (0..count).try_for_each(|index| {
             let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
@@ -235,10 +224,10 @@ impl<'l, 'm> Batch<'l, 'm> {
     }
 
     /// Whether the operands of the next problem fit.
-    fn check(&mut self, operands: &impl InMemory) -> Result<(), KernelError> {
+    fn check(&mut self, operands: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
         self.launcher.check(operands)?;
-        let (index, read) = (self.problems.len(), operands.read(self.launcher.plan()));
-        self.spans.extend(read.into_iter().chain([operands.written()]).map(|span| (index, span)));
+        let (index, (read, written)) = (self.problems.len(), memory::spans(self.launcher.plan(), operands));
+        self.spans.extend(read.into_iter().chain(written).map(|span| (index, span)));
         Ok(())
     }
 
@@ -248,39 +237,24 @@ impl<'l, 'm> Batch<'l, 'm> {
     /// [`KernelError::BatchOverlap`] where one problem's C overlaps an operand or the C of another;
     /// [`KernelError::TooLarge`] for more stored blocks than 32 bits count; [`KernelError::Gpu`].
     pub fn prepare(self) -> Result<PreparedBatch<'l, 'm>, KernelError> {
-        let op = self.op();
         let Self { launcher, problems, spans } = self;
         let (device, plan) = (launcher.device(), launcher.plan());
-        check::problems(spans)?;
-        let patterns: Vec<_> = problems.iter().map(|problem| problem.operands().pattern(plan)).collect();
-        let blocks = || patterns.iter().map(|(structure, _)| structure.nnzb() as u64).sum::<u64>();
-        let (what, value, bits) = match op {
-            Op::Sdd => ("problems of the batch", problems.len() as u64, COORDINATE_BITS),
-            _ => ("stored blocks of the batch", blocks(), 31),
-        };
-        if value >= 1 << bits {
-            return Err(KernelError::TooLarge { what, value, bits });
-        }
-        let lists = BatchLists::new(plan, &patterns, launcher.clusters());
+        memory::problems(spans)?;
+        let operands: Vec<_> = problems.iter().map(Problem::operands).collect();
+        let lists = launcher.batch_lists(&operands)?;
+        let map = |at, map: &TensorMap| Ok::<_, KernelError>(launcher.machine().maps.get(at, map)?);
+        // Zeros for a problem without a result.
+        let none = CUtensorMap { opaque: [0; MAP_WORDS] };
+        let maps = operation::maps(plan, &operands, map)?.into_iter().flat_map(|map| map.unwrap_or(none).opaque);
         let work = [&lists.heads, &lists.tiles, &lists.stage_metadata].map(Vec::as_slice);
         Ok(PreparedBatch {
             launcher,
             work: UploadedWork::new(device, lists.grid, work, lists.workspace)?,
             columns: DeviceBuffer::from_slice(device, &lists.col_idx)?,
             blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
-            maps: DeviceBuffer::from_slice(device, &launcher.batch_maps(&problems)?)?,
+            maps: DeviceBuffer::from_slice(device, &maps.collect::<Vec<_>>())?,
             operands: PhantomData,
         })
-    }
-}
-
-impl Launcher {
-    /// The tensor maps of the problems of a batch, as words; zeros for a problem without a result.
-    fn batch_maps(&self, problems: &[Problem<'_>]) -> Result<Vec<u64>, KernelError> {
-        let map = |at, map: &TensorMap| Ok::<_, KernelError>(self.kernel.maps.get(at, map)?);
-        let maps = operation::maps(self.plan(), problems.iter().map(Problem::operands), map)?;
-        let none = CUtensorMap { opaque: [0; MAP_WORDS] };
-        Ok(maps.into_iter().flat_map(|map| map.unwrap_or(none).opaque).collect())
     }
 }
 
@@ -340,12 +314,13 @@ impl PreparedBatch<'_, '_> {
         if self.work.grid[0] == 0 {
             return Ok(());
         }
-        let (stream, kernel) = (stream.into(), &self.launcher.kernel);
+        let (stream, kernel) = (stream.into(), self.launcher.machine());
         let [columns, blocks] = [&self.columns, &self.blocks].map(|list| Some(list.ptr()));
-        let lists = Lists { columns, blocks, maps: Some(self.maps.ptr()), ..self.work.lists(kernel, stream)? };
+        let maps = Some(self.maps.ptr());
+        let lists = Lists { columns, blocks, maps, probes: kernel.rings(), ..self.work.lists(stream)? };
         // SAFETY: the kernel is the plan's, whose parameters these are; the work plan and the maps were made of the
         // problems' matrices, which were found to fit the kernel and stay borrowed; the workspace is this stream's.
-        unsafe { operation::launch_batch(&mut kernel.machine(stream), &kernel.plan, self.work.grid, &lists) }
+        unsafe { operation::launch_batch(&mut kernel.on(stream), self.launcher.plan(), self.work.grid, &lists) }
     }
 }
 

@@ -1,13 +1,13 @@
 //! Multiprocessors that launches leave to kernels of other streams.
 
-use super::Launcher;
+use super::Gpu;
 
-impl Launcher {
-    /// Clusters that a launch is planned for now: [`Launcher::clusters`], less what runs on the multiprocessors that
+impl Gpu {
+    /// Clusters that a launch is planned for now: those that run at the same time, less what runs on the multiprocessors that
     /// [`Device::leave_free`](crate::gpu::Device::leave_free) asks for.
     pub(super) fn clusters_used(&self) -> u32 {
-        let (all, free) = (self.device().sm_count().max(1), self.device().left_free());
-        used(self.clusters(), all, free)
+        let (all, free) = (self.device.sm_count().max(1), self.device.left_free());
+        used(self.clusters, all, free)
     }
 }
 

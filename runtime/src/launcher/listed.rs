@@ -1,6 +1,6 @@
 //! Launches on patterns that live on the GPU: their work is listed by kernels, on the stream of the launch.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::Plan;
 
@@ -39,11 +39,6 @@ impl Listed {
         Ok(Self { listing, _memory: memory, workspaces, made: Mutex::default() })
     }
 
-    /// Clusters that get work.
-    pub(crate) fn clusters(&self) -> u32 {
-        self.listing.table.clusters
-    }
-
     /// Enqueues what checks a pattern and lists its work, by block columns or by block rows, unless the lists are those of its
     /// arrays: the clusters that get work, and what the launch reads. `partial` is where the partial blocks of a mask are.
     ///
@@ -75,27 +70,6 @@ impl Listed {
 }
 
 impl Launcher {
-    /// Allocates what launches of any operation on a pattern that lives on the GPU need: they then allocate nothing.
-    ///
-    /// # Errors
-    /// [`KernelError::DevicePattern`], [`KernelError::Lists`].
-    pub(super) fn reserve_lists(&self, pattern: &DevicePattern, n: usize) -> Result<Arc<Listed>, KernelError> {
-        check(self.plan(), pattern)?;
-        self.reserve(pattern, n)
-    }
-
-    fn reserve(&self, pattern: &DevicePattern, n: usize) -> Result<Arc<Listed>, KernelError> {
-        self.listed.of((pattern.id(), n), || {
-            let (sizes, capacity) = (pattern.shape(), pattern.capacity());
-            let values = capacity * sizes.block.0 * sizes.block.1;
-            let extent = (n, self.clusters());
-            let request = lists::request(self.plan(), (sizes.rows, sizes.cols), sizes.block, values, extent);
-            let table = Table::of(self.plan(), &request, (sizes.block_rows(), capacity))?;
-            pattern.reserve(lists::reads_block_columns(self.plan()))?;
-            Listed::new(self.device(), table)
-        })
-    }
-
     /// Enqueues the kernels that check a matrix's pattern on the GPU and list its work for `n` columns of the dense factor
     /// (`n` rows where B is sparse, K where the result is), unless that is done: what a launch does ahead of itself. Nothing of
     /// a matrix whose pattern the host knows.
@@ -110,7 +84,7 @@ impl Launcher {
     ) -> Result<(), KernelError> {
         let Some(pattern) = sparse.device_pattern() else { return Ok(()) };
         self.prepare(sparse, n)?;
-        self.list(stream, pattern, n).map(drop)
+        self.machine().list(self.plan(), stream, pattern, n).map(drop)
     }
 
     /// Whether a plan's kernel reads lists that are made on the GPU, as it must for a matrix whose pattern lives there.
@@ -119,19 +93,6 @@ impl Launcher {
     /// [`KernelError::DevicePattern`] with the key that stands in the way.
     pub fn takes_device_pattern(plan: &Plan) -> Result<(), KernelError> {
         lists::takes_device_pattern(plan)
-    }
-
-    /// Enqueues what lists the work of a pattern, unless the lists are those of its arrays: the clusters that get work, and
-    /// what the launch reads.
-    pub(super) fn list(
-        &self,
-        stream: StreamRef<'_>,
-        pattern: &DevicePattern,
-        n: usize,
-    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
-        let work = self.reserve(pattern, n)?;
-        let (grid, lists) = work.enqueue(stream, pattern, lists::reads_block_columns(self.plan()), None)?;
-        Ok((grid, Lists { probes: self.kernel.rings(), ..lists }))
     }
 }
 

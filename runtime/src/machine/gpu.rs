@@ -2,20 +2,20 @@
 
 use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
 
-use super::{Bound, Machine};
+use super::{Bound, Session};
 use crate::error::KernelError;
 use crate::gpu::{self, Device, DevicePtr, Function, StreamRef, TensorMapCache, UntypedDense, UntypedVector, Value};
 
 /// A kernel on a GPU, and the stream of a launch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gpu<'l> {
+pub(crate) struct OnStream<'l> {
     pub(crate) device: &'l Device,
     pub(crate) function: &'l Function,
     pub(crate) maps: &'l TensorMapCache,
     pub(crate) stream: StreamRef<'l>,
 }
 
-impl Machine for Gpu<'_> {
+impl Session for OnStream<'_> {
     type Address = DevicePtr;
     type Value = Value;
     type Error = KernelError;

@@ -12,16 +12,16 @@ use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
 
 use crate::error::KernelError;
 use crate::gpu::{MOST_PARAMETERS, UntypedDense, UntypedVector};
-pub(crate) use gpu::Gpu;
+pub(crate) use gpu::OnStream;
 pub(crate) use lists::Lists;
 #[cfg(feature = "simulator")]
 pub(crate) use sim::{ALIGN, Sim, upload};
 
 /// The values of a kernel's parameters on a machine, in order.
-pub(crate) type Bound<M> = ArrayVec<<M as Machine>::Value, MOST_PARAMETERS>;
+pub(crate) type Bound<S> = ArrayVec<<S as Session>::Value, MOST_PARAMETERS>;
 
-/// A machine with a kernel on it, for one launch.
-pub(crate) trait Machine {
+/// A kernel on a machine for one launch: with a stream of a GPU, or with memory of the simulator.
+pub(crate) trait Session {
     /// Where something is in its memory.
     type Address: Copy + Debug;
     /// What it takes as the value of a parameter.
@@ -47,7 +47,7 @@ pub(crate) trait Machine {
     /// The same of rank 4.
     ///
     /// # Errors
-    /// As [`Machine::map`].
+    /// As [`Session::map`].
     fn strided(&self, at: Self::Address, map: &StridedMap) -> Result<Self::Value, Self::Error>;
 
     /// Sets every element of a matrix to zero, ahead of the launch.
@@ -65,7 +65,7 @@ pub(crate) trait Machine {
     /// The driver's.
     ///
     /// # Safety
-    /// As [`Machine::zero`]; the vector must be of f32.
+    /// As [`Session::zero`]; the vector must be of f32.
     unsafe fn fill(&mut self, vector: UntypedVector<Self::Address>, value: f32) -> Result<(), Self::Error>;
 
     /// Launches the kernel.

@@ -5,7 +5,7 @@ use bsr_simulator::{
     BufferId, GlobalMemory, Launch, Module, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, simulate,
 };
 
-use super::{Bound, Lists, Machine};
+use super::{Bound, Lists, Session};
 use crate::error::SimulatedError;
 use crate::gpu::{UntypedDense, UntypedVector};
 use crate::timeline;
@@ -96,7 +96,7 @@ impl<'k> Sim<'k> {
     }
 }
 
-impl Machine for Sim<'_> {
+impl Session for Sim<'_> {
     type Address = BufferId;
     type Value = Param;
     type Error = SimulatedError;

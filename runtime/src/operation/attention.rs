@@ -1,11 +1,14 @@
 //! Attentions: O = softmax(scale * Q K^T) V on the blocks of a mask.
 
-use bsr_codegen::{Operand, Plan};
+use std::fmt::Debug;
 
+use bsr_codegen::{AttentionProblem, LaunchShape, Operand, Plan, Problem};
+
+use super::Operands;
 use crate::bind::Slots;
 
 /// The operands of an attention.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attention<'a, A> {
     pub(crate) q: A,
     pub(crate) k: A,
@@ -16,27 +19,39 @@ pub(crate) struct Attention<'a, A> {
     pub(crate) scale: f32,
     /// The numbers of the score, in the order of its parameters.
     pub(crate) scalars: &'a [f32],
-    /// The packed strides of its vectors.
-    pub(crate) strides: &'a [u64],
+    /// Its vectors and their packed strides, in the same order.
+    pub(crate) vectors: Vec<(A, u64)>,
+    /// The sizes that the kernel is given.
+    pub(crate) problem: AttentionProblem,
 }
 
-impl<A: Copy> Attention<'_, A> {
+impl<A: Copy + Debug> Operands for Attention<'_, A> {
+    type Address = A;
+
+    /// Without queries the lists have no tile.
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn launch(&self, plan: &Plan, grid: [u32; 2]) -> LaunchShape {
+        // A kernel of another operation has parameters for which there are no slots.
+        plan.attention_launch(&self.problem, grid[0]).unwrap_or_else(|| plan.launch(&Problem::default(), grid))
+    }
+
     /// Where the kernel finds the operands, and the vectors of the score in the order of its parameters. What a parameter is
     /// not given has no slot.
-    pub(crate) fn slots(&self, plan: &Plan, mut vectors: impl Iterator<Item = A>) -> Slots<A> {
+    fn slots(&self, plan: &Plan) -> Slots<A> {
         let operands = [(Operand::A, self.q), (Operand::B, self.k), (Operand::V, self.v), (Operand::C, self.o)];
         let mut slots = Slots::new(operands);
         slots.operand(Operand::Second, self.lse);
         slots.scale(self.scale);
-        let (mut scalars, mut strides) = (self.scalars.iter(), self.strides.iter());
+        let (mut scalars, mut vectors) = (self.scalars.iter(), self.vectors.iter());
         let inputs = plan.spec().score.map_or(&[][..], |score| score.program().inputs());
         for (at, input) in inputs.iter().enumerate() {
             if !input.kind.is_vector() {
                 scalars.next().into_iter().for_each(|value| slots.scalar(at, *value));
-                continue;
-            }
-            if let (Some(vector), Some(packed)) = (vectors.next(), strides.next()) {
-                slots.operand(Operand::Epilogue(at), Some(vector));
+            } else if let Some((vector, packed)) = vectors.next() {
+                slots.operand(Operand::Epilogue(at), Some(*vector));
                 slots.strides(at, *packed);
             }
         }

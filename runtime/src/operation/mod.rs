@@ -9,14 +9,15 @@ pub(crate) mod sddmm;
 
 use std::fmt::Debug;
 
+use arrayvec::ArrayVec;
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{LaunchShape, Operand, Plan, Problem, TensorMap};
 
 use crate::Structure;
 use crate::bind::{Slots, bind};
 use crate::error::KernelError;
-use crate::gpu::{DeviceInput, DeviceInputs, UntypedDense, UntypedVector};
-use crate::machine::{Lists, Machine};
+use crate::gpu::{DeviceInput, DeviceInputs, Stored, UntypedDense, UntypedVector};
+use crate::machine::{Lists, Session};
 pub(crate) use attention::Attention;
 pub(crate) use inputs::program_of;
 pub(crate) use product::Product;
@@ -27,6 +28,28 @@ pub(crate) trait Operands: Debug {
     /// Where something is in the machine's memory.
     type Address: Copy;
 
+    /// Whether the result has no elements, so that nothing is launched.
+    fn is_empty(&self) -> bool;
+
+    /// The result that must be zero before the launch, because CTAs add to it, and whether anything is added.
+    fn sum(&self, _: &Plan) -> Option<(&UntypedDense<Self::Address>, bool)> {
+        None
+    }
+
+    /// Where the epilogue's second result goes.
+    fn second(&self) -> Option<UntypedVector<Self::Address>> {
+        None
+    }
+
+    /// The launch with a grid, and the sizes that the kernel is given.
+    fn launch(&self, plan: &Plan, grid: [u32; 2]) -> LaunchShape;
+
+    /// Where the kernel finds the operands.
+    fn slots(&self, plan: &Plan) -> Slots<Self::Address>;
+}
+
+/// The operands of a launch on two matrices, of which one is in blocks, or their product is.
+pub(crate) trait MatrixOperands: Operands {
     /// Whether the operands fit the kernel of a plan and each other. Allocates nothing where they do.
     ///
     /// # Errors
@@ -36,21 +59,21 @@ pub(crate) trait Operands: Debug {
     /// Where the stored blocks are, and the extent of the product that this does not say.
     fn pattern(&self, plan: &Plan) -> (&Structure, usize);
 
-    /// Whether the result has no elements, so that nothing is launched.
-    fn is_empty(&self) -> bool;
-
-    /// The result that must be zero before the launch, because CTAs add to it, and whether anything is added.
-    fn sum(&self, plan: &Plan) -> Option<(&UntypedDense<Self::Address>, bool)>;
-
-    /// Where the epilogue's second result goes.
-    fn second(&self) -> Option<UntypedVector<Self::Address>>;
-
     /// The sizes that the kernel is given.
     fn problem(&self, plan: &Plan) -> Problem;
 
-    /// Where the kernel finds the operands.
-    fn slots(&self, plan: &Plan) -> Slots<Self::Address>;
+    /// The dense matrices by their names, of which C is written.
+    fn dense(&self, plan: &Plan) -> ArrayVec<(&'static str, &UntypedDense<Self::Address>), 2>;
+
+    /// The matrix in blocks by its name.
+    fn blocks(&self, plan: &Plan) -> (&'static str, &dyn Stored<Address = Self::Address>);
+
+    /// What the kernel reads besides.
+    fn inputs(&self) -> &DeviceInputs<'_, Self::Address>;
 }
+
+/// The operands of a launch on matrices in a machine's memory.
+pub(crate) type Matrices<'o, A> = dyn MatrixOperands<Address = A> + 'o;
 
 /// Launches the kernel of a plan on operands that fit it. `list` makes the lists of its work: clusters and where they are.
 ///
@@ -58,33 +81,35 @@ pub(crate) trait Operands: Debug {
 /// Those of `list` and of the machine.
 ///
 /// # Safety
-/// The machine's kernel must be the plan's; the operands must fit it, and be alive until it is done, with nothing else using
+/// The session's kernel must be the plan's; the operands must fit it, and be alive until it is done, with nothing else using
 /// what it writes. The lists must be those of the operands' pattern and sizes.
-pub(crate) unsafe fn launch<M: Machine>(
-    machine: &mut M,
+pub(crate) unsafe fn launch<S: Session, E: From<S::Error>>(
+    session: &mut S,
     plan: &Plan,
-    operands: &(impl Operands<Address = M::Address> + ?Sized),
-    list: impl FnOnce(&mut M) -> Result<([u32; 2], Lists<M::Address>), M::Error>,
-) -> Result<(), M::Error> {
+    operands: &(impl Operands<Address = S::Address> + ?Sized),
+    list: impl FnOnce(&mut S) -> Result<([u32; 2], Lists<S::Address>), E>,
+) -> Result<(), E> {
     let reduction = program_of(plan).and_then(Program::reduction);
     if let (Some(reduction), Some(second)) = (reduction, operands.second()) {
         // SAFETY: the second result is of f32, and the kernel's alone, as the caller vouches.
-        unsafe { machine.fill(second, reduction.start())? };
+        unsafe { session.fill(second, reduction.start())? };
     }
     if operands.is_empty() {
         return Ok(());
     }
-    let (grid, lists) = list(machine)?;
+    let (grid, lists) = list(session)?;
     if let Some((c, is_added_to)) = operands.sum(plan) {
         // SAFETY: C is the kernel's alone, as the caller vouches.
-        unsafe { machine.zero(c)? };
+        unsafe { session.zero(c)? };
         if !is_added_to {
             return Ok(());
         }
     }
-    let shape = plan.launch(&operands.problem(plan), grid);
+    if grid[0] == 0 {
+        return Ok(());
+    }
     // SAFETY: as the caller vouches.
-    unsafe { launch_bound(machine, &shape, &operands.slots(plan), &lists) }
+    Ok(unsafe { launch_bound(session, &operands.launch(plan, grid), &operands.slots(plan), &lists)? })
 }
 
 /// Launches the kernel of a plan on a batch: on all problems whose tensor maps are among its lists.
@@ -94,17 +119,17 @@ pub(crate) unsafe fn launch<M: Machine>(
 ///
 /// # Safety
 /// As [`launch`], for every problem.
-pub(crate) unsafe fn launch_batch<M: Machine>(
-    machine: &mut M,
+pub(crate) unsafe fn launch_batch<S: Session>(
+    session: &mut S,
     plan: &Plan,
     grid: [u32; 2],
-    lists: &Lists<M::Address>,
-) -> Result<(), M::Error> {
+    lists: &Lists<S::Address>,
+) -> Result<(), S::Error> {
     if grid[0] == 0 {
         return Ok(());
     }
     // SAFETY: as the caller vouches.
-    unsafe { launch_bound(machine, &plan.launch(&Problem::default(), grid), &Slots::new([]), lists) }
+    unsafe { launch_bound(session, &plan.launch(&Problem::default(), grid), &Slots::new([]), lists) }
 }
 
 /// Binds the parameters of a launch and launches it.
@@ -113,16 +138,16 @@ pub(crate) unsafe fn launch_batch<M: Machine>(
 /// Those of [`bind`] and of the machine.
 ///
 /// # Safety
-/// As [`Machine::launch`], for what slots and lists point to.
-pub(crate) unsafe fn launch_bound<M: Machine>(
-    machine: &mut M,
+/// As [`Session::launch`], for what slots and lists point to.
+unsafe fn launch_bound<S: Session>(
+    session: &mut S,
     shape: &LaunchShape,
-    slots: &Slots<M::Address>,
-    lists: &Lists<M::Address>,
-) -> Result<(), M::Error> {
-    let values = bind(machine, shape, slots, lists)?;
+    slots: &Slots<S::Address>,
+    lists: &Lists<S::Address>,
+) -> Result<(), S::Error> {
+    let values = bind(session, shape, slots, lists)?;
     // SAFETY: the values are those of the shape's parameters; the rest is the caller's word.
-    unsafe { machine.launch(shape, &values) }
+    unsafe { session.launch(shape, &values) }
 }
 
 /// The tensor maps of the problems of a batch, those of [`Plan::problem_maps`] one after the other; none of a problem without
@@ -130,9 +155,9 @@ pub(crate) unsafe fn launch_bound<M: Machine>(
 ///
 /// # Errors
 /// Those of `map`.
-pub(crate) fn maps<'p, A: Copy + 'p, V, E: From<KernelError>>(
+pub(crate) fn maps<'p, A: Copy, V, E: From<KernelError>>(
     plan: &Plan,
-    problems: impl ExactSizeIterator<Item = &'p (dyn Operands<Address = A> + 'p)>,
+    problems: &[&Matrices<'p, A>],
     map: impl Fn(A, &TensorMap) -> Result<V, E>,
 ) -> Result<Vec<Option<V>>, E> {
     let each = plan.problem_maps(&Problem::default()).len();

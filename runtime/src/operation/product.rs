@@ -1,10 +1,11 @@
 //! Products with a dense result: C = A B with one sparse factor.
 
-use bsr_codegen::{ClusterTile, Dtype, KernelSpec, Op, Plan, Problem, TileScheduler};
+use arrayvec::ArrayVec;
+use bsr_codegen::{ClusterTile, Dtype, KernelSpec, LaunchShape, Op, Plan, Problem, TileScheduler};
 
 use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
 use super::inputs::{self, program_of};
-use super::{Operands, further};
+use super::{MatrixOperands, Operands, further};
 use crate::bind::Slots;
 use crate::epilogue::Supplied;
 use crate::error::KernelError;
@@ -58,18 +59,37 @@ impl<S: Stored> Operands for Product<'_, S> {
         (plan.tile_scheduler() == TileScheduler::CtaPerBlock).then(|| (&self.c, self.sparse.places() > 0))
     }
 
-    fn pattern(&self, plan: &Plan) -> (&Structure, usize) {
-        (self.sparse.structure(), self.shapes(plan).along)
+    fn second(&self) -> Option<UntypedVector<S::Address>> {
+        self.second
     }
 
+    fn launch(&self, plan: &Plan, grid: [u32; 2]) -> LaunchShape {
+        plan.launch(&self.problem(plan), grid)
+    }
+
+    fn slots(&self, plan: &Plan) -> Slots<S::Address> {
+        let c = self.c.ptr;
+        let (sparse, dense) = match self.sparse.places() {
+            // Without stored blocks nothing is read: any valid address serves as A and B.
+            0 => (c, c),
+            _ => (self.sparse.values(), self.dense.ptr),
+        };
+        let (a, b) = if plan.spec().op == Op::Dds { (dense, sparse) } else { (sparse, dense) };
+        let mut slots = Slots::factors(a, b, c);
+        further(&mut slots, plan, c, self.inputs, self.second);
+        slots
+    }
+}
+
+impl<S: Stored> MatrixOperands for Product<'_, S> {
     fn check(&self, plan: &Plan) -> Result<(), KernelError> {
         let (dense, c) = (Operand::from(&self.dense), Operand::from(&self.c));
         let (sparse, second) = ((self.sparse.dtype(), self.sparse.structure()), self.second.map(|second| second.len));
         check(plan, sparse, [&dense, &c], &(self.inputs, None), second).map(drop)
     }
 
-    fn second(&self) -> Option<UntypedVector<S::Address>> {
-        self.second
+    fn pattern(&self, plan: &Plan) -> (&Structure, usize) {
+        (self.sparse.structure(), self.shapes(plan).along)
     }
 
     fn problem(&self, plan: &Plan) -> Problem {
@@ -86,17 +106,16 @@ impl<S: Stored> Operands for Product<'_, S> {
         }
     }
 
-    fn slots(&self, plan: &Plan) -> Slots<S::Address> {
-        let c = self.c.ptr;
-        let (sparse, dense) = match self.sparse.places() {
-            // Without stored blocks nothing is read: any valid address serves as A and B.
-            0 => (c, c),
-            _ => (self.sparse.values(), self.dense.ptr),
-        };
-        let (a, b) = if plan.spec().op == Op::Dds { (dense, sparse) } else { (sparse, dense) };
-        let mut slots = Slots::factors(a, b, c);
-        further(&mut slots, plan, c, self.inputs, self.second);
-        slots
+    fn dense(&self, plan: &Plan) -> ArrayVec<(&'static str, &UntypedDense<S::Address>), 2> {
+        [(names(plan.spec()).1, &self.dense), ("C", &self.c)].into()
+    }
+
+    fn blocks(&self, plan: &Plan) -> (&'static str, &dyn Stored<Address = S::Address>) {
+        (names(plan.spec()).0, &self.sparse)
+    }
+
+    fn inputs(&self) -> &DeviceInputs<'_, S::Address> {
+        self.inputs
     }
 }
 
@@ -130,7 +149,7 @@ impl Shapes {
 }
 
 /// The names of the sparse factor and of the dense one.
-pub(crate) fn names(spec: &KernelSpec) -> (&'static str, &'static str) {
+fn names(spec: &KernelSpec) -> (&'static str, &'static str) {
     if spec.op == Op::Dds { ("B", "A") } else { ("A", "B") }
 }
 

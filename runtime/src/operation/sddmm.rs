@@ -1,9 +1,10 @@
 //! SDDMMs: the stored blocks of C = A B, with A and B dense.
 
-use bsr_codegen::{Dtype, Plan, Problem, TileScheduler};
+use arrayvec::ArrayVec;
+use bsr_codegen::{Dtype, LaunchShape, Plan, Problem, TileScheduler};
 
 use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
-use super::{Operands, further, inputs};
+use super::{MatrixOperands, Operands, further, inputs};
 use crate::Structure;
 use crate::bind::Slots;
 use crate::epilogue::Supplied;
@@ -30,21 +31,32 @@ impl<S: Stored> Operands for Sddmm<'_, S> {
         self.c.places() == 0
     }
 
-    fn sum(&self, _: &Plan) -> Option<(&UntypedDense<S::Address>, bool)> {
-        None
+    fn second(&self) -> Option<UntypedVector<S::Address>> {
+        self.second
     }
 
-    fn pattern(&self, _: &Plan) -> (&Structure, usize) {
-        (self.c.structure(), self.a.cols)
+    fn launch(&self, plan: &Plan, grid: [u32; 2]) -> LaunchShape {
+        plan.launch(&self.problem(plan), grid)
     }
 
+    fn slots(&self, plan: &Plan) -> Slots<S::Address> {
+        let c = self.c.values();
+        // Factors without K are not read: any valid address serves.
+        let [a, b] = if self.a.cols > 0 { [self.a.ptr, self.b.ptr] } else { [c; 2] };
+        let mut slots = Slots::factors(a, b, c);
+        further(&mut slots, plan, c, self.inputs, self.second);
+        slots
+    }
+}
+
+impl<S: Stored> MatrixOperands for Sddmm<'_, S> {
     fn check(&self, plan: &Plan) -> Result<(), KernelError> {
         let (c, second) = ((self.c.dtype(), self.c.structure()), self.second.map(|second| second.len));
         check(plan, [&(&self.a).into(), &(&self.b).into()], c, &(self.inputs, self.c.fingerprint()), second)
     }
 
-    fn second(&self) -> Option<UntypedVector<S::Address>> {
-        self.second
+    fn pattern(&self, _: &Plan) -> (&Structure, usize) {
+        (self.c.structure(), self.a.cols)
     }
 
     fn problem(&self, _: &Plan) -> Problem {
@@ -60,13 +72,16 @@ impl<S: Stored> Operands for Sddmm<'_, S> {
         }
     }
 
-    fn slots(&self, plan: &Plan) -> Slots<S::Address> {
-        let c = self.c.values();
-        // Factors without K are not read: any valid address serves.
-        let [a, b] = if self.a.cols > 0 { [self.a.ptr, self.b.ptr] } else { [c; 2] };
-        let mut slots = Slots::factors(a, b, c);
-        further(&mut slots, plan, c, self.inputs, self.second);
-        slots
+    fn dense(&self, _: &Plan) -> ArrayVec<(&'static str, &UntypedDense<S::Address>), 2> {
+        [("A", &self.a), ("B", &self.b)].into()
+    }
+
+    fn blocks(&self, _: &Plan) -> (&'static str, &dyn Stored<Address = S::Address>) {
+        ("C", &self.c)
+    }
+
+    fn inputs(&self) -> &DeviceInputs<'_, S::Address> {
+        self.inputs
     }
 }
 

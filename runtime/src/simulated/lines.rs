@@ -14,18 +14,19 @@ impl Simulated {
     /// The same kernel with the lines of dense operands and of C three gigabytes apart: offsets that a kernel computes in
     /// 32 bits overflow. The simulator holds only the lines themselves.
     #[must_use]
-    pub fn with_far_lines(self, far: bool) -> Self {
-        Self { far, ..self }
+    pub fn with_far_lines(mut self, far: bool) -> Self {
+        self.0.machine_mut().far = far;
+        self
     }
 
     /// The leading dimension that the kernel is told of a matrix with lines of `ld` elements of some bytes.
     pub(super) fn leading(&self, ld: usize, bytes: usize) -> u64 {
-        (if self.far { FAR / bytes } else { ld }) as u64
+        (if self.0.machine().far { FAR / bytes } else { ld }) as u64
     }
 
     /// A matrix with lines of `line` bytes.
     pub(super) fn lines(&self, memory: &mut GlobalMemory, bytes: Vec<u8>, line: usize) -> BufferId {
-        match self.far && !bytes.is_empty() {
+        match self.0.machine().far && !bytes.is_empty() {
             true => memory.upload_spread(bytes, line as u64, FAR as u64, ALIGN),
             false => upload(memory, bytes),
         }

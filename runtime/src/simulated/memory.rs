@@ -2,36 +2,30 @@
 
 use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Dtype, Layout, Scale};
-use bsr_simulator::{BufferId, Options};
+use bsr_simulator::BufferId;
 
+use super::Simulated;
 use super::lines::Factor;
-use super::lists::Stream;
-use super::{Simulated, SimulatedError};
 use crate::call::matrix::HostDense;
 use crate::epilogue::{Input, Inputs};
 use crate::gpu::{
     DeviceInput, DeviceInputs, Fingerprint, Range, Stored, UntypedDense, UntypedOrder, UntypedScales, UntypedVector,
 };
-use crate::machine::{Lists, Sim};
+use crate::machine::Sim;
 use crate::operation::check::Operand;
 use crate::operation::program_of;
-use crate::schedule::WorkLists;
 use crate::{Dense, Element, Structure};
 
 /// A block-sparse matrix in the simulator's memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Blocks<'h> {
-    structure: &'h Structure,
-    dtype: Dtype,
+pub(crate) struct Blocks<'h> {
+    pub(super) structure: &'h Structure,
+    pub(super) dtype: Dtype,
     pub(super) values: BufferId,
     /// Slots for blocks that no block has.
-    spare: usize,
-}
-
-impl<'h> Blocks<'h> {
-    pub(super) fn new(structure: &'h Structure, dtype: Dtype, values: BufferId, spare: usize) -> Self {
-        Self { structure, dtype, values, spare }
-    }
+    pub(super) spare: usize,
+    /// Whether they are the result.
+    pub(super) is_written: bool,
 }
 
 impl Stored for Blocks<'_> {
@@ -49,8 +43,8 @@ impl Stored for Blocks<'_> {
         self.dtype
     }
 
-    fn values(&self) -> BufferId {
-        self.values
+    fn range(&self) -> (BufferId, BufferId) {
+        (self.values, self.values)
     }
 
     fn places(&self) -> usize {
@@ -59,13 +53,6 @@ impl Stored for Blocks<'_> {
 }
 
 impl Simulated {
-    /// The simulator with this kernel, and an empty memory.
-    pub(crate) fn machine(&self, options: &Options) -> Sim<'_> {
-        // A kernel with `griddepcontrol` begins while an earlier kernel may still be writing every buffer.
-        let dependent = options.dependent || self.module.uses_griddepcontrol(&self.entry);
-        Sim::new((&self.module, &self.entry), &self.plan, Options { dependent, ..options.clone() })
-    }
-
     /// A dense factor; at another buffer's address, without content, where the kernel reads nothing of it.
     pub(super) fn dense(
         &self,
@@ -86,31 +73,6 @@ impl Simulated {
             sim.memory.pad(id, (line * size_of::<C>()) as u64, (c.ld() * size_of::<C>()) as u64);
         }
         placed(sim.result(id), Operand::from(c), self.leading(c.ld(), size_of::<C>()))
-    }
-
-    /// The lists of a pattern's work, for the extent that it does not say: those of the host, or those that kernels make.
-    pub(super) fn list(
-        &self,
-        sim: &mut Sim<'_>,
-        structure: &Structure,
-        along: usize,
-    ) -> Result<([u32; 2], Lists<BufferId>), SimulatedError> {
-        if let Some(kernels) = &self.lists {
-            let mut stream = Stream::new(kernels, &mut sim.memory);
-            let (grid, lists, workspace) = stream.list(&self.plan, structure, along, self.clusters)?;
-            sim.report.findings = stream.findings();
-            let workspace = Some(sim.workspace(workspace));
-            return Ok((grid, Lists { workspace, probes: sim.rings, ..lists }));
-        }
-        let work = WorkLists::new(&self.plan, structure, along, self.clusters);
-        let (columns, blocks) = match self.plan.reads_block_columns() {
-            true => (structure.transposed().col_idx(), structure.transposed().block_idx()),
-            false => (structure.col_idx(), &[][..]),
-        };
-        let [columns, blocks] =
-            [columns, blocks].map(|list| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>());
-        let lists = sim.lists([&work.heads, &work.tiles, &work.stage_metadata, &columns, &blocks], work.workspace);
-        Ok((work.grid, lists))
     }
 
     /// What the kernel reads besides its factors.
@@ -151,7 +113,7 @@ impl Simulated {
 
     /// A place for the second result of an epilogue that has one.
     pub(super) fn second(&self, sim: &mut Sim<'_>, rows: usize) -> Option<UntypedVector<BufferId>> {
-        program_of(&self.plan).and_then(Program::reduction)?;
+        program_of(self.plan()).and_then(Program::reduction)?;
         let id = sim.bytes(vec![0; size_of::<f32>() * rows]);
         Some(UntypedVector { ptr: sim.result(id), dtype: Dtype::F32, len: rows })
     }

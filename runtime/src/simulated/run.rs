@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Op, Pdl, Plan};
+use bsr_codegen::{Op, Plan};
 use bsr_simulator::{BufferId, Options, Report};
 
 use super::Simulated;
@@ -15,11 +15,10 @@ use crate::call::outcome::Outcome;
 use crate::epilogue::Results;
 use crate::error::{KernelError, SimulatedError};
 use crate::gpu::{DeviceInputs, UntypedDense, UntypedVector, held, initial};
-use crate::machine::{Lists, Machine, Sim};
+use crate::machine::{Lists, Session, Sim};
 use crate::operation::check::Operand;
 use crate::operation::product::{self, Shapes};
-use crate::operation::{self, Operands, Product, Sddmm, program_of, sddmm};
-use crate::schedule::BatchLists;
+use crate::operation::{self, Matrices, Product, Sddmm, program_of, sddmm};
 use crate::{Dense, Element, Structure};
 
 /// The operands of one product on the host, which fit the kernel.
@@ -37,7 +36,7 @@ struct Shared {
 
 /// One product in the simulator's memory.
 struct Placed<'h, C> {
-    matrices: Matrices<'h>,
+    matrices: PlacedMatrices<'h>,
     inputs: DeviceInputs<'h, BufferId>,
     second: Option<UntypedVector<BufferId>>,
     /// C on the host as it is before the launch, and the leading dimension of a dense one in memory.
@@ -46,7 +45,7 @@ struct Placed<'h, C> {
 }
 
 /// Where the matrices of a product are.
-enum Matrices<'h> {
+enum PlacedMatrices<'h> {
     Product { sparse: Blocks<'h>, dense: UntypedDense<BufferId>, c: UntypedDense<BufferId> },
     Sddmm { factors: [UntypedDense<BufferId>; 2], c: Blocks<'h> },
 }
@@ -80,11 +79,21 @@ impl<'h> Problem<'h> {
 }
 
 impl<C> Placed<'_, C> {
-    fn operands(&self) -> Box<dyn Operands<Address = BufferId> + '_> {
+    fn operands(&self) -> Box<Matrices<'_, BufferId>> {
         let Self { inputs, second, .. } = self;
         match self.matrices {
-            Matrices::Product { sparse, dense, c } => Box::new(Product { sparse, dense, c, inputs, second: *second }),
-            Matrices::Sddmm { factors: [a, b], c } => Box::new(Sddmm { a, b, c, inputs, second: *second }),
+            PlacedMatrices::Product { sparse, dense, c } => {
+                Box::new(Product { sparse, dense, c, inputs, second: *second })
+            }
+            PlacedMatrices::Sddmm { factors: [a, b], c } => Box::new(Sddmm { a, b, c, inputs, second: *second }),
+        }
+    }
+
+    /// The matrix in blocks.
+    fn blocks(&self) -> &Blocks<'_> {
+        match &self.matrices {
+            PlacedMatrices::Product { sparse, .. } => sparse,
+            PlacedMatrices::Sddmm { c, .. } => c,
         }
     }
 
@@ -95,13 +104,13 @@ impl<C> Placed<'_, C> {
     {
         let mut outcome = self.c;
         match (&mut outcome, &self.matrices) {
-            (Outcome::Dense(c), Matrices::Product { c: placed, .. }) => {
+            (Outcome::Dense(c), PlacedMatrices::Product { c: placed, .. }) => {
                 copy_lines(c, self.ld, &C::from_bytes(sim.memory.bytes(placed.ptr)));
                 if report {
                     writers_of(&mut sim.report, placed.ptr, [self.ld, c.ld()].map(|ld| ld.max(1) * size_of::<C>()));
                 }
             }
-            (Outcome::Blocks(c), Matrices::Sddmm { c: placed, .. }) => {
+            (Outcome::Blocks(c), PlacedMatrices::Sddmm { c: placed, .. }) => {
                 let bytes = size_of_val(&c[..]);
                 c.copy_from_slice(&C::from_bytes(&sim.memory.bytes(placed.values)[..bytes]));
                 if report {
@@ -121,33 +130,22 @@ impl Simulated {
         call: &UntypedHostCall<'_>,
         options: &Options,
     ) -> Result<(Results<Outcome<C>>, Report), SimulatedError> {
-        let spec = self.plan.spec();
-        if spec.batch.is_on() {
+        if self.plan().spec().batch.is_on() {
             return Err(KernelError::Batch { batch: true }.into());
         }
-        let problem = Problem::new::<C>(&self.plan, call)?;
-        let mut sim = self.machine(options);
+        let problem = Problem::new::<C>(self.plan(), call)?;
+        let mut sim = self.0.session(options);
         let placed = self.place::<C>(&mut sim, &mut Shared::default(), &problem, call);
-        let (operands, matrices) = (placed.operands(), &placed.matrices);
-        let list = |sim: &mut Sim<'_>| {
-            let (structure, along) = operands.pattern(&self.plan);
-            let (grid, lists) = self.list(sim, structure, along)?;
-            if let (Pdl::Early, Matrices::Product { sparse, .. }) = (spec.pdl, matrices) {
-                // No earlier kernel writes the sparse operand and the lists that are made of it.
-                let settled = [lists.heads, lists.tiles, lists.columns, lists.blocks, Some(sparse.values)];
-                settled.into_iter().flatten().for_each(|id| sim.memory.settle(id));
-            }
-            Ok((grid, lists))
-        };
+        let operands = placed.operands();
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
-        unsafe { operation::launch(&mut sim, &self.plan, &*operands, list)? };
+        unsafe { self.0.enqueue(&mut sim, &*operands, placed.blocks())? };
         let is_empty = operands.is_empty();
         drop(operands);
         let rows = rows_of(&sim, placed.second);
         if is_empty {
             return Ok((Results { c: placed.c, rows }, sim.report));
         }
-        self.records.keep(sim.records());
+        self.0.machine().records.keep(sim.records());
         let c = placed.result(&mut sim, true);
         Ok((Results { c, rows }, sim.report))
     }
@@ -158,23 +156,22 @@ impl Simulated {
         calls: &[UntypedHostCall<'_>],
         options: &Options,
     ) -> Result<(Vec<Outcome<C>>, Report), SimulatedError> {
-        let (mut sim, mut shared, mut placed) = (self.machine(options), Shared::default(), vec![]);
+        let (mut sim, mut shared, mut placed) = (self.0.session(options), Shared::default(), vec![]);
         for (index, call) in calls.iter().enumerate() {
-            let problem = Problem::new::<C>(&self.plan, call)
+            let problem = Problem::new::<C>(self.plan(), call)
                 .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
             placed.push(self.place::<C>(&mut sim, &mut shared, &problem, call));
         }
         let operands: Vec<_> = placed.iter().map(Placed::operands).collect();
-        let patterns: Vec<_> = operands.iter().map(|operands| operands.pattern(&self.plan)).collect();
-        let work = BatchLists::new(&self.plan, &patterns, self.clusters);
+        let each: Vec<_> = operands.iter().map(|operands| &**operands).collect();
+        let work = self.0.batch_lists(&each)?;
         let lists = [&work.heads, &work.tiles, &work.stage_metadata, &work.col_idx, &work.block_idx];
         let lists = sim.lists(lists.map(Vec::as_slice), work.workspace);
-        let maps =
-            operation::maps(&self.plan, operands.iter().map(|operands| &**operands), |at, map| sim.map(at, map))?;
+        let maps = operation::maps(self.plan(), &each, |at, map| sim.map(at, map))?;
         let lists = Lists { maps: Some(sim.maps(maps)), ..lists };
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
-        unsafe { operation::launch_batch(&mut sim, &self.plan, work.grid, &lists)? };
-        self.records.keep(sim.records());
+        unsafe { operation::launch_batch(&mut sim, self.plan(), work.grid, &lists)? };
+        self.0.machine().records.keep(sim.records());
         let is_empty: Vec<bool> = operands.iter().map(|operands| operands.is_empty()).collect();
         drop(operands);
         let results = placed.into_iter().zip(is_empty).enumerate();
@@ -193,7 +190,7 @@ impl Simulated {
         problem: &Problem<'h>,
         call: &'h UntypedHostCall<'_>,
     ) -> Placed<'h, C> {
-        let (spec, inputs) = (self.plan.spec(), &call.inputs);
+        let (spec, inputs) = (self.plan().spec(), &call.inputs);
         let (matrices, rows, c, ld) = match problem {
             Problem::Product { sparse, dense, shapes } => {
                 let (layout, (rows, cols)) = (spec.c_layout, shapes.result);
@@ -201,7 +198,7 @@ impl Simulated {
                 let host = before.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
                 let (wide, structure) = (apart(&host), sparse.structure);
                 let c = self.dense_c(sim, &wide);
-                let spare = if self.lists.is_some() { SPARE } else { 0 };
+                let spare = if self.0.machine().lists.is_some() { SPARE } else { 0 };
                 // Without stored blocks nothing is read.
                 let unread = (structure.nnzb() == 0).then_some(c.ptr);
                 let mut upload = || {
@@ -213,8 +210,8 @@ impl Simulated {
                 let key = std::ptr::from_ref(sparse.memory).cast();
                 let values = unread.unwrap_or_else(|| *shared.values.entry(key).or_insert_with(&mut upload));
                 let dense = self.factor(sim, shared, dense, unread);
-                let matrices =
-                    Matrices::Product { sparse: Blocks::new(structure, sparse.dtype, values, spare), dense, c };
+                let blocks = Blocks { structure, dtype: sparse.dtype, values, spare, is_written: false };
+                let matrices = PlacedMatrices::Product { sparse: blocks, dense, c };
                 (matrices, rows, Outcome::Dense(host), wide.ld())
             }
             Problem::Sddmm { factors, structure } => {
@@ -224,7 +221,8 @@ impl Simulated {
                 // Factors without K are not read.
                 let unread = (factors[0].operand.cols == 0).then_some(id);
                 let factors = factors.map(|factor| self.factor(sim, shared, &factor, unread));
-                let matrices = Matrices::Sddmm { factors, c: Blocks::new(structure, C::DTYPE, values, 0) };
+                let c = Blocks { structure, dtype: C::DTYPE, values, spare: 0, is_written: true };
+                let matrices = PlacedMatrices::Sddmm { factors, c };
                 (matrices, structure.rows(), Outcome::Blocks(host), 0)
             }
         };

@@ -5,9 +5,11 @@ use bsr_codegen::Plan;
 use bsr_codegen::epilogue::Program;
 
 use crate::error::KernelError;
-use crate::gpu::{DeviceInput, DeviceInputs, DevicePattern, DevicePtr, Stored, UntypedBsr, UntypedDense};
-use crate::operation::product::names;
-use crate::operation::{Operands, Product, Sddmm, program_of};
+use crate::gpu::{DeviceInput, DeviceInputs, DevicePtr, UntypedDense};
+use crate::operation::{Matrices, program_of};
+
+/// The operand that a launch writes.
+const C: &str = "C";
 
 /// Memory that a launch reads or writes.
 #[derive(Clone, Copy, Debug)]
@@ -38,83 +40,21 @@ impl Span {
     }
 }
 
-/// The operands of one launch on a GPU.
-pub(super) trait InMemory: Operands<Address = DevicePtr> {
-    /// What the launch reads, but for further inputs.
-    fn read(&self, plan: &Plan) -> ArrayVec<Span, 3>;
-
-    /// Where C is.
-    fn written(&self) -> Span;
-
-    /// What it reads besides.
-    fn inputs(&self) -> &DeviceInputs<'_>;
-
-    /// The pattern, if it lives on the GPU.
-    fn device_pattern(&self) -> Option<&DevicePattern>;
-}
-
-/// A block-sparse matrix, or a part of one, in device memory.
-pub(super) trait InBlocks: Stored<Address = DevicePtr> {
-    /// Its values, under the name of an operand.
-    fn span(&self, operand: &'static str) -> Span;
-
-    /// The pattern, if it lives on the GPU.
-    fn device_pattern(&self) -> Option<&DevicePattern>;
-
-    /// First and last byte address (exclusive) of its block columns, where a kernel may read them.
-    fn index(&self) -> Option<(DevicePtr, DevicePtr)>;
-}
-
-impl InBlocks for UntypedBsr<'_> {
-    fn span(&self, operand: &'static str) -> Span {
-        Span { on: Some(self.on), ..Span::memory(operand, self.values) }
+/// What the launch reads, but for further inputs, and where C is.
+pub(super) fn spans(plan: &Plan, operands: &Matrices<'_, DevicePtr>) -> (ArrayVec<Span, 3>, Option<Span>) {
+    let (name, blocks) = operands.blocks(plan);
+    let dense = operands.dense(plan).into_iter().map(|(name, dense)| Span::dense(name, dense));
+    let stored = Span { on: blocks.on(), ..Span::memory(name, blocks.range()) };
+    let index = blocks.index().filter(|_| name != C).map(|range| Span::memory("the block columns", range));
+    let (mut read, mut written) = (ArrayVec::new(), None);
+    for span in dense.chain([stored]).chain(index) {
+        if span.operand == C {
+            written = Some(span);
+        } else {
+            read.push(span);
+        }
     }
-
-    fn device_pattern(&self) -> Option<&DevicePattern> {
-        self.pattern
-    }
-
-    fn index(&self) -> Option<(DevicePtr, DevicePtr)> {
-        Some(self.index)
-    }
-}
-
-impl<S: InBlocks> InMemory for Product<'_, S> {
-    fn read(&self, plan: &Plan) -> ArrayVec<Span, 3> {
-        let (sparse, dense) = names(plan.spec());
-        let index = self.sparse.index().map(|range| Span::memory("the block columns", range));
-        [Span::dense(dense, &self.dense), self.sparse.span(sparse)].into_iter().chain(index).collect()
-    }
-
-    fn written(&self) -> Span {
-        Span::dense("C", &self.c)
-    }
-
-    fn inputs(&self) -> &DeviceInputs<'_> {
-        self.inputs
-    }
-
-    fn device_pattern(&self) -> Option<&DevicePattern> {
-        self.sparse.device_pattern()
-    }
-}
-
-impl<S: InBlocks> InMemory for Sddmm<'_, S> {
-    fn read(&self, _: &Plan) -> ArrayVec<Span, 3> {
-        [Span::dense("A", &self.a), Span::dense("B", &self.b)].into_iter().collect()
-    }
-
-    fn written(&self) -> Span {
-        self.c.span("C")
-    }
-
-    fn inputs(&self) -> &DeviceInputs<'_> {
-        self.inputs
-    }
-
-    fn device_pattern(&self) -> Option<&DevicePattern> {
-        self.c.device_pattern()
-    }
+    (read, written)
 }
 
 /// Whether operands are on the GPU of a kernel, TMA may write C, and no result overlaps what is read or another result. Of
@@ -122,28 +62,32 @@ impl<S: InBlocks> InMemory for Sddmm<'_, S> {
 ///
 /// # Errors
 /// [`KernelError::OtherDevice`], [`KernelError::Window`], [`KernelError::Overlap`].
-pub(super) fn memory(plan: &Plan, kernel: usize, operands: &(impl InMemory + ?Sized)) -> Result<(), KernelError> {
-    let (read, c, inputs) = (operands.read(plan), operands.written(), operands.inputs());
-    device(kernel, read.iter().chain([&c]))?;
-    if let (true, Some(c)) = (plan.stores_by_tma(), &c.dense) {
+pub(super) fn check(plan: &Plan, kernel: usize, operands: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
+    let (read, c) = spans(plan, operands);
+    device(kernel, read.iter().chain(&c))?;
+    let written = c.as_ref().and_then(|c| c.dense);
+    if let (true, Some(c)) = (plan.stores_by_tma(), &written) {
         window(c)?;
     }
     let second = operands.second().map(|second| Span::memory("the second result", second.range()));
-    let results = [Some(c), second];
+    let results = [c, second];
     for span in &read {
         results.iter().flatten().try_for_each(|result| apart(result, span))?;
     }
-    further(plan, inputs, |span, input| {
+    further(plan, operands.inputs(), |span, input| {
         // What is C itself is read where it is written, before it is.
-        let is_c = match (input, &c.dense) {
+        let is_c = match (input, &written) {
             (Some(DeviceInput::Matrix(matrix)), Some(c)) => (matrix.ptr, matrix.ld) == (c.ptr, c.ld),
-            (Some(DeviceInput::Blocks { values, .. }), None) => values.0 == c.range.0,
+            (Some(DeviceInput::Blocks { values, .. }), None) => c.is_some_and(|c| values.0 == c.range.0),
             _ => false,
         };
         let results = &results[usize::from(is_c)..];
         results.iter().flatten().try_for_each(|result| apart(result, &span))
     })?;
-    second.map_or(Ok(()), |second| apart(&second, &c))
+    match (second, c) {
+        (Some(second), Some(c)) => apart(&second, &c),
+        _ => Ok(()),
+    }
 }
 
 /// Visits the scales, the order of rows and the operands of the epilogue, the latter with what they are given.
@@ -212,8 +156,8 @@ pub(super) fn problems(mut spans: Vec<(usize, Span)>) -> Result<(), KernelError>
     for (at, first) in spans.iter().enumerate() {
         for second in spans[at + 1..].iter().take_while(|(_, second)| second.range.0 < first.1.range.1) {
             let ((index, written), (other, span)) = match (first.1.operand, second.1.operand) {
-                ("C", _) => (first, second),
-                (_, "C") => (second, first),
+                (C, _) => (first, second),
+                (_, C) => (second, first),
                 _ => continue,
             };
             if written.overlaps(span) {

@@ -1,0 +1,127 @@
+//! Whether the operands of an attention fit a kernel and each other, on any machine.
+
+use bsr_codegen::{AttentionTiles, Dtype, Plan, TensorStrides};
+
+use super::vector::{self, Extent, packed_strides};
+use super::{AttentionError, Shape};
+use crate::operation::Attention;
+
+/// A tensor in the memory of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed<A> {
+    pub(super) at: A,
+    pub(super) sizes: [usize; 4],
+    pub(super) strides: TensorStrides,
+}
+
+/// The operands of an attention of a shape: Q, K and V of one element type, O, an LSE of so many elements, the scale and the
+/// numbers of the score, and its vectors.
+///
+/// # Errors
+/// What does not fit.
+pub(super) fn checked<'a, A: Copy>(
+    plan: &Plan,
+    shape: &Shape,
+    (tensors, dtype): ([Placed<A>; 3], Dtype),
+    (o, lse): (Placed<A>, Option<(A, usize)>),
+    (scale, scalars): (f32, &'a [f32]),
+    vectors: impl ExactSizeIterator<Item = (A, Extent)>,
+) -> Result<Attention<'a, A>, AttentionError> {
+    let found = shape_of(plan, tensors.map(|tensor| tensor.sizes), dtype)?;
+    check_numbers(plan, scale, scalars)?;
+    let vectors = packed_strides(plan, &found, vectors)?;
+    if found != *shape {
+        return Err(AttentionError::size(
+            "the pattern was made for tensors of other sizes",
+            format!("{shape:?}, not {found:?}"),
+            "`Launcher::pattern` with this shape",
+        ));
+    }
+    if o.sizes != shape.of_output() {
+        return Err(AttentionError::size(
+            format!("O is {:?}", o.sizes),
+            format!("{:?}: problems, heads and queries of Q, columns of V", shape.of_output()),
+            "an O of these sizes",
+        ));
+    }
+    if let Some((_, len)) = lse.filter(|(_, len)| *len != shape.rows()) {
+        return Err(AttentionError::size(
+            format!("LSE has {len} elements"),
+            format!("problems x heads x queries = {}", shape.rows()),
+            "one for each query of each head",
+        ));
+    }
+    let [q, k, v] = tensors;
+    let problem = shape.problem([q, k, v, o].map(|tensor| tensor.strides));
+    // Without keys nothing is read: any valid address serves.
+    let [k, v] = if shape.keys == 0 { [q, q] } else { [k, v] }.map(|tensor| tensor.at);
+    Ok(Attention { q: q.at, k, v, o: o.at, lse: lse.map(|(at, _)| at), scale, scalars, vectors, problem })
+}
+
+/// Makes sure that a plan is of an attention.
+///
+/// # Errors
+/// [`AttentionError::Operation`].
+pub(super) fn check_operation(plan: &Plan) -> Result<(), AttentionError> {
+    tiles(plan).map(drop)
+}
+
+/// How the kernel of a plan divides its work.
+///
+/// # Errors
+/// [`AttentionError::Operation`] for another operation.
+pub(super) fn tiles(plan: &Plan) -> Result<AttentionTiles, AttentionError> {
+    plan.attention_tiles().ok_or(AttentionError::Operation(plan.spec().op))
+}
+
+/// The shape of the tensors Q, K and V, whose sizes are problems, heads, rows and columns.
+///
+/// # Errors
+/// [`AttentionError::Size`] and [`AttentionError::Dtype`] where they do not belong together or to the kernel.
+pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) -> Result<Shape, AttentionError> {
+    let spec = plan.spec();
+    if dtype != spec.a {
+        return Err(AttentionError::Dtype { operand: "Q", found: dtype, expected: spec.a });
+    }
+    if k[..3] != v[..3] || k[0] != q[0] || k[3] != q[3] {
+        return Err(AttentionError::size(
+            "Q, K and V do not belong together",
+            format!("Q is {q:?}, K is {k:?}, V is {v:?}: problems, heads, rows, columns"),
+            "K and V of the same problems, heads and rows, with the problems of Q and K of its columns",
+        ));
+    }
+    let depth = spec.score_depth() as usize;
+    if spec.d.is_some() && q[3] != depth {
+        return Err(AttentionError::size(
+            format!("Q and K have {} columns, and the kernel was compiled for {depth}", q[3]),
+            "the columns of Q and K are d of the spec, those of V bn",
+            format!("a kernel with d = {}", q[3]),
+        ));
+    }
+    if spec.d.is_none() && q[3] != v[3] {
+        return Err(AttentionError::size(
+            format!("Q and K have {} columns, and V has {}", q[3], v[3]),
+            "a kernel without d has one head dimension, bn",
+            format!("a kernel with d = {}", q[3]),
+        ));
+    }
+    let ([batch, heads, queries, _], columns) = (q, v[3]);
+    let shape = Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns };
+    shape.check_tiles(&tiles(plan)?).map(|()| shape)
+}
+
+/// Whether the scale is one, and there is a number for each parameter of the score.
+///
+/// # Errors
+/// [`AttentionError::Scale`] and [`AttentionError::Scalars`].
+fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<(), AttentionError> {
+    if !(scale > 0.0 && scale.is_finite()) {
+        return Err(AttentionError::Scale(scale));
+    }
+    let inputs = vector::inputs(plan).iter().filter(|input| !input.kind.is_vector());
+    let names: Vec<&str> = inputs.map(|input| input.name.as_str()).collect();
+    if names.len() != scalars.len() {
+        return Err(AttentionError::Scalars { expected: names.len(), found: scalars.len(), names: names.join(", ") });
+    }
+    Ok(())
+}

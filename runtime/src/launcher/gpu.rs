@@ -1,0 +1,248 @@
+//! A kernel on a GPU, and the work that is cached for it.
+
+use std::sync::Arc;
+
+use bsr_codegen::{Plan, TileScheduler};
+
+use super::cache::Cache;
+use super::{Launcher, Listed, Machine, Workspaces, listed, memory};
+use crate::error::KernelError;
+use crate::gpu::{
+    Device, DeviceBuffer, DevicePattern, DevicePtr, Fingerprint, Function, GpuError, LaunchDims, Module, Stored,
+    StreamRef, TensorMapCache, UntypedBsr,
+};
+use crate::lists::{self, Table};
+use crate::machine::{Lists, OnStream};
+use crate::operation::Matrices;
+use crate::schedule::WorkLists;
+use crate::timeline::Rings;
+
+/// A kernel on a GPU.
+#[derive(Debug)]
+pub struct Gpu {
+    pub(super) function: Function,
+    pub(crate) device: Device,
+    /// Clusters that run at the same time.
+    pub(super) clusters: u32,
+    pub(super) maps: TensorMapCache,
+    /// Of a probed kernel.
+    rings: Option<Rings>,
+    work: Cache<WorkKey, UploadedWork>,
+    /// The same of patterns that live on the GPU, by their numbers.
+    listed: Cache<(u64, usize), Listed>,
+}
+
+/// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
+type WorkKey = (Fingerprint, usize, u32);
+
+/// The work of one pattern, or of a batch, on the device.
+#[derive(Debug)]
+pub(crate) struct UploadedWork {
+    pub(crate) grid: [u32; 2],
+    heads: DeviceBuffer<u32>,
+    tiles: DeviceBuffer<u32>,
+    stage_metadata: DeviceBuffer<u32>,
+    workspaces: Workspaces,
+}
+
+impl UploadedWork {
+    pub(crate) fn new(
+        device: &Device,
+        grid: [u32; 2],
+        [heads, tiles, stage_metadata]: [&[u32]; 3],
+        workspace: usize,
+    ) -> Result<Self, KernelError> {
+        Ok(Self {
+            grid,
+            heads: DeviceBuffer::from_slice(device, heads)?,
+            tiles: DeviceBuffer::from_slice(device, tiles)?,
+            stage_metadata: DeviceBuffer::from_slice(device, stage_metadata)?,
+            workspaces: Workspaces::new(device, workspace)?,
+        })
+    }
+
+    /// What a launch on a stream reads of it; the workspace is the stream's.
+    pub(crate) fn lists(&self, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, KernelError> {
+        Ok(Lists {
+            heads: Some(self.heads.ptr()),
+            tiles: Some(self.tiles.ptr()),
+            stage_metadata: Some(self.stage_metadata.ptr()),
+            workspace: Some(self.workspaces.of(self.heads.device(), stream)?),
+            ..Lists::default()
+        })
+    }
+}
+
+impl Launcher {
+    /// Loads `ptx`, the text of `plan`, on a device.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device is older than the plan's
+    /// architecture or of another kind; [`KernelError::DoesNotFit`].
+    pub fn load(device: &Device, plan: &Plan, ptx: &str, entry: &str) -> Result<Self, KernelError> {
+        Gpu::new(device, plan, entry, || Module::load(device, ptx)).map(|gpu| Self::new(plan.clone(), gpu))
+    }
+
+    /// Loads machine code that ptxas made of the text of `plan`, whole (without `-c`: in relocatable code `setmaxnreg` is
+    /// ignored, and kernels that need it spill).
+    ///
+    /// # Errors
+    /// As [`Launcher::load`]; [`KernelError::Gpu`] for bytes that are no whole cubin, or of another architecture.
+    pub fn load_cubin(device: &Device, plan: &Plan, cubin: &[u8], entry: &str) -> Result<Self, KernelError> {
+        Gpu::new(device, plan, entry, || Module::load_cubin(device, cubin)).map(|gpu| Self::new(plan.clone(), gpu))
+    }
+
+    /// The device the kernel is loaded on.
+    pub fn device(&self) -> &Device {
+        &self.machine().device
+    }
+
+    /// The loaded function.
+    pub fn function(&self) -> &Function {
+        &self.machine().function
+    }
+
+    /// Clusters that run at the same time; without clusters, CTAs: one or several for each multiprocessor.
+    pub fn clusters(&self) -> u32 {
+        self.machine().clusters
+    }
+
+    /// What the last launch of a [probed](Plan::probed) kernel recorded, after everything on the device is done; nothing of
+    /// another kernel.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] with the error of an earlier launch, if one failed.
+    pub fn records(&self) -> Result<Option<Vec<u32>>, KernelError> {
+        Ok(self.machine().rings.as_ref().map(Rings::words).transpose()?)
+    }
+
+    /// Frees the work plans of all patterns so far, after everything on the device is done. They are kept until
+    /// then, some kilobytes each: an application with a stream of new patterns calls this between them. A captured
+    /// graph that holds a launch of this kernel must not be launched again afterwards.
+    ///
+    /// # Errors
+    /// [`KernelError::Gpu`] with the error of an earlier launch, if one failed.
+    pub fn forget(&self) -> Result<(), KernelError> {
+        self.device().synchronize()?;
+        self.machine().work.clear();
+        self.machine().listed.clear();
+        Ok(())
+    }
+}
+
+impl Gpu {
+    fn new(
+        device: &Device,
+        plan: &Plan,
+        entry: &str,
+        load: impl FnOnce() -> Result<Module, GpuError>,
+    ) -> Result<Self, KernelError> {
+        device.check_target(plan.arch().target)?;
+        let function = load()?.function(entry)?;
+        let (cluster, shared_bytes) = (plan.cluster(), plan.shared_bytes());
+        let dims = LaunchDims { grid: [cluster, 1], block: plan.threads(), cluster, shared_bytes, is_dependent: false };
+        let clusters = function.max_active_clusters(dims)?;
+        if clusters == 0 {
+            return Err(KernelError::DoesNotFit { cluster, shared_bytes });
+        }
+        let (maps, rings) = (TensorMapCache::new(device), Rings::new(device, plan)?);
+        let (work, listed) = (Cache::default(), Cache::default());
+        Ok(Self { function, device: device.clone(), clusters, maps, rings, work, listed })
+    }
+
+    /// A launch of this kernel on a stream.
+    pub(crate) fn on<'l>(&'l self, stream: StreamRef<'l>) -> OnStream<'l> {
+        OnStream { device: &self.device, function: &self.function, maps: &self.maps, stream }
+    }
+
+    /// Where the rings of a probed kernel are.
+    pub(crate) fn rings(&self) -> Option<DevicePtr> {
+        self.rings.as_ref().map(Rings::ptr)
+    }
+
+    /// The work plan for a pattern and `n` columns of the dense factor as the kernel sees it, made now or before.
+    pub(super) fn work(
+        &self,
+        plan: &Plan,
+        sparse: &UntypedBsr<'_>,
+        n: usize,
+    ) -> Result<Arc<UploadedWork>, KernelError> {
+        let clusters = self.clusters_used();
+        self.work.of((sparse.fingerprint, n, clusters), || {
+            let WorkLists { grid, heads, tiles, stage_metadata, workspace } =
+                WorkLists::new(plan, sparse.structure, n, clusters);
+            let lists = [&heads, &tiles, &stage_metadata].map(Vec::as_slice);
+            UploadedWork::new(&self.device, grid, lists, workspace)
+        })
+    }
+
+    /// What the lists of a pattern that lives on the GPU take, allocated now or before.
+    ///
+    /// # Errors
+    /// [`KernelError::Lists`].
+    pub(super) fn listed(&self, plan: &Plan, pattern: &DevicePattern, n: usize) -> Result<Arc<Listed>, KernelError> {
+        self.listed.of((pattern.id(), n), || {
+            let (sizes, capacity) = (pattern.shape(), pattern.capacity());
+            let values = capacity * sizes.block.0 * sizes.block.1;
+            let request = lists::request(plan, (sizes.rows, sizes.cols), sizes.block, values, (n, self.clusters));
+            let table = Table::of(plan, &request, (sizes.block_rows(), capacity))?;
+            pattern.reserve(lists::reads_block_columns(plan))?;
+            Listed::new(&self.device, table)
+        })
+    }
+
+    /// Enqueues what lists the work of a pattern, unless the lists are those of its arrays: the clusters that get work, and
+    /// what the launch reads.
+    pub(super) fn list(
+        &self,
+        plan: &Plan,
+        stream: StreamRef<'_>,
+        pattern: &DevicePattern,
+        n: usize,
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+        let work = self.listed(plan, pattern, n)?;
+        let (grid, lists) = work.enqueue(stream, pattern, lists::reads_block_columns(plan), None)?;
+        Ok((grid, Lists { probes: self.rings(), ..lists }))
+    }
+}
+
+impl Machine for Gpu {
+    type Address = DevicePtr;
+    type Error = KernelError;
+    type Session<'l> = OnStream<'l>;
+    type Blocks<'m> = UntypedBsr<'m>;
+
+    fn clusters(&self) -> u32 {
+        self.clusters
+    }
+
+    fn check(&self, plan: &Plan, operands: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
+        if let Some(pattern) = operands.blocks(plan).1.pattern() {
+            listed::check(plan, pattern)?;
+        }
+        memory::check(plan, self.device.info().ordinal, operands)
+    }
+
+    fn lists(
+        &self,
+        session: &mut OnStream<'_>,
+        plan: &Plan,
+        blocks: &UntypedBsr<'_>,
+        along: usize,
+    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+        if let Some(pattern) = blocks.pattern() {
+            return self.list(plan, session.stream, pattern, along);
+        }
+        let work = self.work(plan, blocks, along)?;
+        let (columns, blocks) = match plan.tile_scheduler() {
+            // These read no index, by block rows or by block columns.
+            TileScheduler::StageMetadata(_) | TileScheduler::Sddmm => (None, None),
+            _ if plan.reads_block_columns() => {
+                let (columns, blocks) = blocks.by_columns(&self.device)?;
+                (Some(columns), Some(blocks))
+            }
+            _ => (Some(blocks.col_idx), None),
+        };
+        Ok((work.grid, Lists { columns, blocks, probes: self.rings(), ..work.lists(session.stream)? }))
+    }
+}
