@@ -9,7 +9,7 @@ use bsr_codegen::{Mma, Op, Pdl, Plan, Scale, TileScheduler};
 
 use crate::error::KernelError;
 use crate::gpu::CheckedIndex;
-use crate::machine::Lists;
+use crate::machine::{Lists, Work};
 use crate::schedule;
 
 /// Most pointers of a kernel that makes lists.
@@ -320,7 +320,7 @@ impl<A: Copy> Listing<A> {
     }
 
     /// Clusters that get work, and what the launch reads.
-    pub(crate) fn lists(&self, index: &CheckedIndex<A>) -> ([u32; 2], Lists<A>) {
+    pub(crate) fn lists(&self, index: &CheckedIndex<A>) -> Work<A> {
         let Table { clusters, heads, tiles, columns, unions, .. } = self.table;
         let at = |pointer| self.address(pointer, index, None);
         let [heads, tiles, columns] = [heads, tiles, columns].map(|pointer| Some(at(pointer)));

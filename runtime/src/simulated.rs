@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod blocks;
 mod lines;
 pub mod lists;
 mod machine;
@@ -80,6 +81,14 @@ impl Simulated {
         Ok(self)
     }
 
+    /// The same kernel with the lines of dense operands and of C three gigabytes apart: offsets that a kernel computes in
+    /// 32 bits overflow. The simulator holds only the lines themselves.
+    #[must_use]
+    pub fn with_far_lines(mut self, far: bool) -> Self {
+        self.0.machine_mut().far = far;
+        self
+    }
+
     /// The plan by which the kernel is launched.
     pub fn plan(&self) -> &Plan {
         self.0.plan()
@@ -116,7 +125,7 @@ impl Simulated {
         inputs: I,
         options: &Options,
     ) -> Result<(Results<I::Values<C>>, Report), SimulatedError> {
-        let (Results { c, rows }, report) = self.product(&inputs.untyped(self.plan().spec().op), options)?;
+        let (Results { c, rows }, report) = self.0.product(&inputs.untyped(self.plan().spec().op), options)?;
         Ok((Results { c: I::Values::of(c)?, rows }, report))
     }
 
@@ -135,7 +144,7 @@ impl Simulated {
             return Err(KernelError::Batch { batch: false }.into());
         }
         let calls: Vec<_> = problems.into_iter().map(|inputs| inputs.untyped(self.plan().spec().op)).collect();
-        let (results, report) = self.products(&calls, options)?;
+        let (results, report) = self.0.products(&calls, options)?;
         Ok((results.into_iter().map(I::Values::of).collect::<Result<_, _>>()?, report))
     }
 }

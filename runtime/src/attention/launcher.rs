@@ -11,7 +11,7 @@ use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, T
 use crate::Element;
 use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, Plain, StreamRef};
 use crate::launcher::{Listed, UploadedWork};
-use crate::machine::Lists;
+use crate::machine::{self, Lists};
 use crate::operation;
 
 /// A tensor of heads in device memory: contiguous, or a view of foreign memory.
@@ -148,7 +148,7 @@ impl DevicePattern {
     }
 
     /// CTAs that get work, and where heads, tiles and steps are, which are listed on `stream` first where that is to be done.
-    fn lists(&self, stream: StreamRef<'_>) -> Result<([u32; 2], Lists<DevicePtr>), AttentionError> {
+    fn lists(&self, stream: StreamRef<'_>) -> Result<machine::Work<DevicePtr>, AttentionError> {
         Ok(match &self.lists {
             Work::Host(work, steps) => (work.grid, Lists { columns: Some(steps.ptr()), ..work.lists(stream)? }),
             Work::Device(mask, listed) => listed.enqueue(stream, mask.pattern(), false, mask.flags().1)?,

@@ -112,8 +112,8 @@ fn product_of<C: Element>(plan: &Plan) -> String {
     let call = UntypedHostCall { a: a.view(), b: b.view(), pattern, inputs };
     let (kernel, options) = (Simulated::new(plan, EMPTY, "none").unwrap(), Options::default());
     let answer = match spec.batch.is_on() {
-        true => kernel.products::<C>(&[call], &options).map(drop),
-        false => kernel.product::<C>(&call, &options).map(drop),
+        true => kernel.0.products::<C>(&[call], &options).map(drop),
+        false => kernel.0.product::<C>(&call, &options).map(drop),
     };
     answer.map_or_else(|error| error.to_string(), |()| "a launch of nothing".to_owned())
 }

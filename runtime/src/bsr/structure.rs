@@ -122,7 +122,7 @@ impl Structure {
     /// The index of the blocks by block column, with which the transposed matrix is read. It is made when it is first
     /// asked for, and kept: `4 * (block_cols + 1 + 2 * nnzb)` bytes.
     pub fn transposed(&self) -> &Transposed {
-        self.transposed.get(self)
+        self.transposed.get(|| Transposed::new(&self.row_ptr, &self.col_idx, self.block_cols()))
     }
 
     /// The structure of the transposed matrix, whose stored blocks are `bk` x `bm`.

@@ -4,8 +4,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-use super::Structure;
-
 /// Where the blocks of each block column are: the index of the transposed matrix, whose blocks stay where they are
 /// stored.
 ///
@@ -21,26 +19,27 @@ pub struct Transposed {
 }
 
 impl Transposed {
-    pub(super) fn new(structure: &Structure) -> Self {
+    /// That of blocks in so many columns, of which `row_ptr` and `col_idx` say where they are.
+    pub(super) fn new(row_ptr: &[i32], col_idx: &[i32], block_cols: usize) -> Self {
         // Columns are inside the matrix and blocks are fewer than 2^31: a structure is valid by construction.
-        let mut row_ptr = vec![0_i32; structure.block_cols() + 1];
-        for column in structure.col_idx() {
-            row_ptr[*column as usize + 1] += 1;
+        let mut starts = vec![0_i32; block_cols + 1];
+        for column in col_idx {
+            starts[*column as usize + 1] += 1;
         }
-        for at in 1..row_ptr.len() {
-            row_ptr[at] += row_ptr[at - 1];
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
         }
-        let mut next = row_ptr.clone();
-        let (mut col_idx, mut block_idx) = (vec![0; structure.nnzb()], vec![0; structure.nnzb()]);
-        for block_row in 0..structure.block_rows() {
-            for block in structure.blocks_of(block_row) {
-                let place = &mut next[structure.col_idx()[block] as usize];
-                col_idx[*place as usize] = block_row as i32;
-                block_idx[*place as usize] = block as i32;
+        let mut next = starts.clone();
+        let (mut rows, mut block_idx) = (vec![0; col_idx.len()], vec![0; col_idx.len()]);
+        for (block_row, ends) in row_ptr.windows(2).enumerate() {
+            for block in ends[0]..ends[1] {
+                let place = &mut next[col_idx[block as usize] as usize];
+                rows[*place as usize] = block_row as i32;
+                block_idx[*place as usize] = block;
                 *place += 1;
             }
         }
-        Self { row_ptr, col_idx, block_idx }
+        Self { row_ptr: starts, col_idx: rows, block_idx }
     }
 
     /// Where each block column starts in the other lists, and the number of stored blocks: one more entry than there
@@ -66,8 +65,8 @@ impl Transposed {
 pub(super) struct Cached(OnceLock<Arc<Transposed>>);
 
 impl Cached {
-    pub(super) fn get(&self, structure: &Structure) -> &Transposed {
-        self.0.get_or_init(|| Arc::new(Transposed::new(structure)))
+    pub(super) fn get(&self, make: impl FnOnce() -> Transposed) -> &Transposed {
+        self.0.get_or_init(|| Arc::new(make()))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 use std::fmt;
 
+use bsr_codegen::TensorMapError;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUresult};
 
 use super::foreign::ForeignError;
 use super::pattern::PatternError;
-use super::tensor_map::TensorMapError;
 
 /// The lowest driver that knows tensor maps, clusters and PTX 8.0, as the driver counts: CUDA 12.0.
 pub(crate) const LOWEST_DRIVER: u32 = 12_000;

@@ -2,8 +2,6 @@
 
 use bsr_codegen::Layout;
 
-use super::buffer::DevicePtr;
-
 /// Memory that was allocated elsewhere and that kernels cannot address: as a matrix by TMA, or as scales.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -100,13 +98,7 @@ pub(super) fn tma_stride<T>(ld: usize) -> bool {
 }
 
 /// Whether TMA can address foreign memory as a matrix.
-pub(super) fn check<T>(
-    ptr: DevicePtr,
-    rows: usize,
-    cols: usize,
-    layout: Layout,
-    ld: usize,
-) -> Result<(), ForeignError> {
+pub(super) fn check<T>(ptr: u64, rows: usize, cols: usize, layout: Layout, ld: usize) -> Result<(), ForeignError> {
     let (_, inner) = lines(rows, cols, layout);
     if ptr == 0 {
         return Err(ForeignError::Null { rows, cols });

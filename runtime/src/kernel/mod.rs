@@ -85,7 +85,7 @@ pub trait Kernel: Sized + 'static {
     ) -> Result<(HostResults<Self>, Report), SimulatedError> {
         let kernel = Simulated::new(Self::plan(), Self::PTX, Self::ENTRY)?;
         let call = inputs.call().untyped(Self::SPEC.op);
-        let (Results { c, rows }, report) = kernel.product::<Self::Out>(&call, options)?;
+        let (Results { c, rows }, report) = kernel.0.product::<Self::Out>(&call, options)?;
         let c = Self::Op::of_outcome(c, call.pattern, report.is_clean())?;
         Ok((Self::Returns::host(c, rows), report))
     }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use bsr_codegen::{Plan, TileScheduler};
 
 use super::cache::Cache;
-use super::{Launcher, Listed, Machine, Workspaces, listed, memory};
+use super::listed::{self, Listed};
+use super::workspaces::Workspaces;
+use super::{Launcher, Machine, memory};
 use crate::error::KernelError;
 use crate::gpu::{
     Device, DeviceBuffer, DevicePattern, DevicePtr, Fingerprint, Function, GpuError, LaunchDims, Module, Stored,
     StreamRef, TensorMapCache, UntypedBsr,
 };
 use crate::lists::{self, Table};
-use crate::machine::{Lists, OnStream};
+use crate::machine::{Lists, OnStream, Work};
 use crate::operation::Matrices;
 use crate::schedule::WorkLists;
 use crate::timeline::Rings;
@@ -199,7 +201,7 @@ impl Gpu {
         stream: StreamRef<'_>,
         pattern: &DevicePattern,
         n: usize,
-    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+    ) -> Result<Work<DevicePtr>, KernelError> {
         let work = self.listed(plan, pattern, n)?;
         let (grid, lists) = work.enqueue(stream, pattern, lists::reads_block_columns(plan), None)?;
         Ok((grid, Lists { probes: self.rings(), ..lists }))
@@ -229,7 +231,7 @@ impl Machine for Gpu {
         plan: &Plan,
         blocks: &UntypedBsr<'_>,
         along: usize,
-    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+    ) -> Result<Work<DevicePtr>, KernelError> {
         if let Some(pattern) = blocks.pattern() {
             return self.list(plan, session.stream, pattern, along);
         }

@@ -4,12 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 use bsr_codegen::Plan;
 
-use super::{Launcher, Workspaces};
-use crate::Element;
+use super::workspaces::Workspaces;
 use crate::error::KernelError;
-use crate::gpu::{Device, DeviceBsr, DeviceBuffer, DevicePattern, DevicePtr, Made, Plain, StreamRef};
+use crate::gpu::{Device, DeviceBuffer, DevicePattern, DevicePtr, Made, StreamRef};
 use crate::lists::{self, Listing, Table};
-use crate::machine::Lists;
+use crate::machine::{Lists, Work};
 
 /// The lists of one pattern for one extent that it does not say, in memory that stays where it is.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ impl Listed {
         pattern: &DevicePattern,
         by_columns: bool,
         partial: Option<DevicePtr>,
-    ) -> Result<([u32; 2], Lists<DevicePtr>), KernelError> {
+    ) -> Result<Work<DevicePtr>, KernelError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let now = pattern.now(stream)?;
         let index = pattern.enqueue(stream, now, by_columns)?;
@@ -69,37 +68,10 @@ impl Listed {
     }
 }
 
-impl Launcher {
-    /// Enqueues the kernels that check a matrix's pattern on the GPU and list its work for `n` columns of the dense factor
-    /// (`n` rows where B is sparse, K where the result is), unless that is done: what a launch does ahead of itself. Nothing of
-    /// a matrix whose pattern the host knows.
-    ///
-    /// # Errors
-    /// As [`Launcher::prepare`].
-    pub fn make_lists<T: Element + Plain>(
-        &self,
-        stream: StreamRef<'_>,
-        sparse: &DeviceBsr<T>,
-        n: usize,
-    ) -> Result<(), KernelError> {
-        let Some(pattern) = sparse.device_pattern() else { return Ok(()) };
-        self.prepare(sparse, n)?;
-        self.machine().list(self.plan(), stream, pattern, n).map(drop)
-    }
-
-    /// Whether a plan's kernel reads lists that are made on the GPU, as it must for a matrix whose pattern lives there.
-    ///
-    /// # Errors
-    /// [`KernelError::DevicePattern`] with the key that stands in the way.
-    pub fn takes_device_pattern(plan: &Plan) -> Result<(), KernelError> {
-        lists::takes_device_pattern(plan)
-    }
-}
-
 /// Whether a kernel reads the lists of a pattern that are made on the GPU.
 ///
 /// # Errors
-/// As [`Launcher::takes_device_pattern`], and [`KernelError::TooLarge`].
+/// As [`takes_device_pattern`](lists::takes_device_pattern), and [`KernelError::TooLarge`].
 pub(super) fn check(plan: &Plan, pattern: &DevicePattern) -> Result<(), KernelError> {
     lists::takes_device_pattern(plan)?;
     let (block, what) = match plan.reads_block_columns() {

@@ -15,7 +15,7 @@ use bsr_codegen::{Op, Plan};
 
 use crate::error::KernelError;
 use crate::gpu::Stored;
-use crate::machine::{Lists, Session};
+use crate::machine::{Session, Work};
 use crate::operation::check::COORDINATE_BITS;
 use crate::operation::{self, Matrices};
 use crate::schedule::BatchLists;
@@ -23,7 +23,6 @@ pub use batch::{Batch, PreparedBatch};
 pub(crate) use gpu::Gpu;
 pub(crate) use gpu::UploadedWork;
 pub(crate) use listed::Listed;
-use workspaces::Workspaces;
 
 /// A machine with a kernel on it, and the work that it keeps between launches.
 pub(crate) trait Machine: Debug {
@@ -55,7 +54,7 @@ pub(crate) trait Machine: Debug {
         plan: &Plan,
         blocks: &Self::Blocks<'_>,
         along: usize,
-    ) -> Result<([u32; 2], Lists<Self::Address>), Self::Error>;
+    ) -> Result<Work<Self::Address>, Self::Error>;
 }
 
 /// A kernel on a machine, a GPU unless it is said otherwise, and the work plans of the patterns that it has been launched

@@ -1,7 +1,7 @@
 //! Products and SDDMMs on a GPU: what [`Loaded`](crate::kernel::Loaded) and the `bsr` command share.
 
-use bsr_codegen::Op;
 use bsr_codegen::epilogue::Program;
+use bsr_codegen::{Op, Plan};
 
 use super::{Batch, Launcher, listed};
 use crate::Element;
@@ -13,6 +13,7 @@ use crate::error::KernelError;
 use crate::gpu::{
     DeviceBsr, DevicePtr, DeviceVector, Plain, Stream, StreamRef, UntypedBsr, UntypedDense, UploadedInputs,
 };
+use crate::lists;
 use crate::operation::check::{Operand, block};
 use crate::operation::product::{self, Shapes};
 use crate::operation::{Matrices, Product, Sddmm, program_of, sddmm};
@@ -37,6 +38,31 @@ impl Launcher {
             sparse.untyped().by_columns(self.device())?;
         }
         self.machine().work(self.plan(), &sparse.untyped(), n).map(drop)
+    }
+
+    /// Enqueues the kernels that check a matrix's pattern on the GPU and list its work for `n` columns of the dense factor
+    /// (`n` rows where B is sparse, K where the result is), unless that is done: what a launch does ahead of itself. Nothing of
+    /// a matrix whose pattern the host knows.
+    ///
+    /// # Errors
+    /// As [`Launcher::prepare`].
+    pub fn make_lists<T: Element + Plain>(
+        &self,
+        stream: StreamRef<'_>,
+        sparse: &DeviceBsr<T>,
+        n: usize,
+    ) -> Result<(), KernelError> {
+        let Some(pattern) = sparse.device_pattern() else { return Ok(()) };
+        self.prepare(sparse, n)?;
+        self.machine().list(self.plan(), stream, pattern, n).map(drop)
+    }
+
+    /// Whether a plan's kernel reads lists that are made on the GPU, as it must for a matrix whose pattern lives there.
+    ///
+    /// # Errors
+    /// [`KernelError::DevicePattern`] with the key that stands in the way.
+    pub fn takes_device_pattern(plan: &Plan) -> Result<(), KernelError> {
+        lists::takes_device_pattern(plan)
     }
 
     /// Enqueues a product of any operation and any types on `stream`; see [`Loaded::launch`](crate::kernel::Loaded::launch). Where the program does

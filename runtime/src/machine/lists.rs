@@ -1,5 +1,8 @@
 //! The lists of a launch in the memory of a machine.
 
+/// Clusters that get work, as a grid, and where the lists of their work are.
+pub(crate) type Work<A> = ([u32; 2], Lists<A>);
+
 /// Where the lists of a launch are. A list that the operation does not have has no address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lists<A> {

@@ -13,7 +13,7 @@ use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
 use crate::error::KernelError;
 use crate::gpu::{MOST_PARAMETERS, UntypedDense, UntypedVector};
 pub(crate) use gpu::OnStream;
-pub(crate) use lists::Lists;
+pub(crate) use lists::{Lists, Work};
 #[cfg(feature = "simulator")]
 pub(crate) use sim::{ALIGN, Sim, upload};
 

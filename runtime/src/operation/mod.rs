@@ -17,7 +17,7 @@ use crate::Structure;
 use crate::bind::{Slots, bind};
 use crate::error::KernelError;
 use crate::gpu::{DeviceInput, DeviceInputs, Stored, UntypedDense, UntypedVector};
-use crate::machine::{Lists, Session};
+use crate::machine::{Lists, Session, Work};
 pub(crate) use attention::Attention;
 pub(crate) use inputs::program_of;
 pub(crate) use product::Product;
@@ -87,7 +87,7 @@ pub(crate) unsafe fn launch<S: Session, E: From<S::Error>>(
     session: &mut S,
     plan: &Plan,
     operands: &(impl Operands<Address = S::Address> + ?Sized),
-    list: impl FnOnce(&mut S) -> Result<([u32; 2], Lists<S::Address>), E>,
+    list: impl FnOnce(&mut S) -> Result<Work<S::Address>, E>,
 ) -> Result<(), E> {
     let reduction = program_of(plan).and_then(Program::reduction);
     if let (Some(reduction), Some(second)) = (reduction, operands.second()) {
@@ -109,7 +109,8 @@ pub(crate) unsafe fn launch<S: Session, E: From<S::Error>>(
         return Ok(());
     }
     // SAFETY: as the caller vouches.
-    Ok(unsafe { launch_bound(session, &operands.launch(plan, grid), &operands.slots(plan), &lists)? })
+    unsafe { launch_bound(session, &operands.launch(plan, grid), &operands.slots(plan), &lists)? };
+    Ok(())
 }
 
 /// Launches the kernel of a plan on a batch: on all problems whose tensor maps are among its lists.

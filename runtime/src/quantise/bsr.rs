@@ -3,7 +3,8 @@
 use bsr_codegen::Scale;
 use rayon::prelude::*;
 
-use super::{NanPolicy, Narrow, QuantiseError, amax, narrow, refused, scale_of};
+use super::error::QuantiseError;
+use super::narrow::{NanPolicy, Narrow, amax, narrow, refused, scale_of};
 use crate::{Bsr, Element};
 
 /// The same blocks in 8 bits, and their scales: none, one, one for every row, or one for every stored block.

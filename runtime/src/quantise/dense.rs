@@ -3,7 +3,8 @@
 use bsr_codegen::{Layout, Scale};
 use rayon::prelude::*;
 
-use super::{NanPolicy, Narrow, QuantiseError, amax, narrow, refused, scale_of};
+use super::error::QuantiseError;
+use super::narrow::{NanPolicy, Narrow, amax, narrow, refused, scale_of};
 use crate::{Dense, DenseView, Element, Scales};
 
 /// The same matrix in 8 bits, column-major with lines padded to 16 bytes, and its scales: none, one, one for every

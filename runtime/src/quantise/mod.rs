@@ -30,6 +30,7 @@
 mod bsr;
 mod dense;
 mod error;
+mod narrow;
 #[cfg(test)]
 mod tests;
 
@@ -38,25 +39,9 @@ use bsr_codegen::Scale;
 pub use bsr::bsr;
 pub use dense::dense;
 pub use error::QuantiseError;
+pub use narrow::{NanPolicy, Narrow};
 
-use crate::{Bsr, Dense, Element, Scales, e4m3, e5m2};
-
-/// A type to quantise to: [`e4m3`], [`e5m2`] or `i8`.
-pub trait Narrow: Element {}
-
-impl Narrow for e4m3 {}
-impl Narrow for e5m2 {}
-impl Narrow for i8 {}
-
-/// What to do with values that have no quotient.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NanPolicy {
-    /// The first NaN or infinity is an error.
-    #[default]
-    Refuse,
-    /// A NaN stays a NaN where the type has one, and an infinity saturates.
-    Keep,
-}
+use crate::{Bsr, Dense, Element, Scales};
 
 /// Both operands of a product in 8 bits.
 #[derive(Clone, Debug)]
@@ -86,24 +71,4 @@ pub fn quantise<A: Narrow, B: Narrow, S: Element, T: Element>(
     let (narrow_b, b_scales) = dense(b, scale, a.block().1, NanPolicy::Refuse)?;
     let scales = Scales::from_parts(scale, a_scales, b_scales);
     Ok(Quantised { a: narrow_a, b: narrow_b, scales })
-}
-
-/// The scale that brings `largest` to the largest finite value of `T`.
-fn scale_of<T: Narrow>(largest: f64) -> f32 {
-    if largest == 0.0 { 1.0 } else { ((largest / T::LARGEST) as f32).max(f32::MIN_POSITIVE) }
-}
-
-/// The largest finite magnitude.
-fn amax<T: Element>(values: impl IntoIterator<Item = T>) -> f64 {
-    values.into_iter().filter(|value| value.is_finite()).fold(0.0, |most, value| value.to_f64().abs().max(most))
-}
-
-/// Whether `policy` refuses a value on its way to `T`.
-fn refused<T: Narrow, S: Element>(value: S, policy: NanPolicy) -> bool {
-    !value.is_finite() && (policy == NanPolicy::Refuse || (value.to_f64().is_nan() && T::DTYPE.is_integer()))
-}
-
-/// One value in 8 bits.
-fn narrow<T: Narrow, S: Element>(value: S, scale: f32) -> T {
-    T::from_f64(value.to_f64() / f64::from(scale))
 }

@@ -6,7 +6,7 @@ use bsr_codegen::{Dtype, Layout, Scale};
 use half::{bf16, f16};
 
 use super::*;
-use crate::{Pattern, Structure, reference};
+use crate::{Pattern, Structure, e4m3, e5m2, reference};
 
 const KINDS: [Scale; 4] = [Scale::Unscaled, Scale::Tensor, Scale::RowCol, Scale::Block];
 

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use bsr_codegen::{Plan, SplitForm, StagePacking, TileScheduler};
 
 use super::split_rows::RowTile;
-use super::{
-    BlockIndex, SddmmWork, StageMetadata, Tiles, WorkTile, assign, divide_k, heads, in_rows, lists_of, policy,
-    tile_rows,
-};
+use super::tile::{WorkTile, heads, in_rows, lists_of, tile_rows};
+use super::tiles::{Tiles, policy};
+use super::{BlockIndex, SddmmWork, StageMetadata, assign, divide_k};
 use crate::Structure;
 
 /// Words of a work tile, and of one that says how much of K it is beside stored blocks.

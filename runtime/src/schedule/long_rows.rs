@@ -13,7 +13,8 @@ use std::cmp::Reverse;
 use bsr_codegen::{Plan, SplitK};
 
 use super::split_k::{Divisible, divide, in_parts, split};
-use super::{Clusters, Policy, most_in_order, policy};
+use super::tiles::policy;
+use super::{Clusters, Policy, most_in_order};
 
 /// A tile is long if it takes so many times as long as they do on average.
 const TIMES_AVERAGE: f64 = 1.5;

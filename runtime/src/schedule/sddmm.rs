@@ -7,7 +7,8 @@
 
 use bsr_codegen::{Plan, Schedule, SddmmTiles, TileScheduler};
 
-use super::{Costs, Divisible, Policy, Role, assign, in_rows, split};
+use super::tile::in_rows;
+use super::{Costs, Divisible, Policy, Role, assign, split};
 use crate::Structure;
 
 /// The tiles of an SDDMM, assigned to CTAs.

@@ -2,9 +2,11 @@
 
 use bsr_codegen::{Plan, SharedColumns, SplitForm, TileScheduler};
 
+use super::columns::{columns_held, columns_together};
+use super::tile::{heads, in_rows, lists_of};
+use super::tiles::{policy, tile_columns};
 use super::{
-    BlockIndex, Costs, Divisible, Place, Role, TileGrid, assign, columns_held, columns_together, divide_k,
-    group_similar_rows, heads, in_rows, lists_of, longest_part, policy, tile_columns, union_tile,
+    BlockIndex, Costs, Divisible, Place, Role, TileGrid, assign, divide_k, group_similar_rows, longest_part, union_tile,
 };
 use crate::Structure;
 

@@ -2,10 +2,15 @@
 
 use bsr_codegen::{Plan, SplitForm, StagePacking};
 
-use super::{
-    BatchTile, BlockIndex, Costs, Divisible, Role, StageMetadata, Tiles, WorkPlan, WorkTile, columns_held, divide_k,
-    lists_of, longest_part,
-};
+use super::batch::BatchTile;
+use super::block_index::BlockIndex;
+use super::columns::columns_held;
+use super::costs::Costs;
+use super::long_rows::{divide_k, longest_part};
+use super::split_k::{Divisible, Role};
+use super::stage_metadata::StageMetadata;
+use super::tile::{WorkTile, lists_of};
+use super::tiles::Tiles;
 use crate::Structure;
 
 /// A work tile, and how its K can be divided.
@@ -72,14 +77,15 @@ impl RowTile {
     }
 }
 
-/// Assigns tiles to at most `clusters` clusters, and divides the K of those of which the spec wants it.
+/// Assigns tiles to at most `clusters` clusters, and divides the K of those of which the spec wants it: the tiles of each
+/// cluster, and places in the workspace.
 pub(super) fn assign(
     plan: &Plan,
     structure: &Structure,
     tiles: &Tiles,
     clusters: u32,
     divisible: impl Fn(BatchTile) -> RowTile,
-) -> WorkPlan {
+) -> (Vec<Vec<WorkTile>>, u32) {
     let divisible = |tile: WorkTile| divisible(BatchTile::alone(tile));
     let held = columns_held(plan, BlockIndex::new(plan, structure).cols);
     let column = || tiles.rows.iter().copied().map(divisible).collect();
@@ -91,5 +97,5 @@ pub(super) fn assign(
     if lists.is_empty() {
         lists.push(vec![]);
     }
-    WorkPlan::from_lists(lists, Some(places))
+    (lists, places)
 }

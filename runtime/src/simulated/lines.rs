@@ -2,7 +2,7 @@
 
 use bsr_simulator::{BufferId, GlobalMemory, Report};
 
-use super::Simulated;
+use super::machine::Simulator;
 use crate::call::matrix::HostDense;
 use crate::machine::{ALIGN, upload};
 
@@ -10,23 +10,15 @@ use crate::machine::{ALIGN, upload};
 /// third line, in elements of two bytes at the fourth, and in pieces of 16 bytes at the 23rd.
 const FAR: usize = 3 << 30;
 
-impl Simulated {
-    /// The same kernel with the lines of dense operands and of C three gigabytes apart: offsets that a kernel computes in
-    /// 32 bits overflow. The simulator holds only the lines themselves.
-    #[must_use]
-    pub fn with_far_lines(mut self, far: bool) -> Self {
-        self.0.machine_mut().far = far;
-        self
-    }
-
+impl Simulator {
     /// The leading dimension that the kernel is told of a matrix with lines of `ld` elements of some bytes.
     pub(super) fn leading(&self, ld: usize, bytes: usize) -> u64 {
-        (if self.0.machine().far { FAR / bytes } else { ld }) as u64
+        (if self.far { FAR / bytes } else { ld }) as u64
     }
 
     /// A matrix with lines of `line` bytes.
     pub(super) fn lines(&self, memory: &mut GlobalMemory, bytes: Vec<u8>, line: usize) -> BufferId {
-        match self.0.machine().far && !bytes.is_empty() {
+        match self.far && !bytes.is_empty() {
             true => memory.upload_spread(bytes, line as u64, FAR as u64, ALIGN),
             false => upload(memory, bytes),
         }
@@ -42,12 +34,12 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    pub(super) fn new(kernel: &Simulated, dense: &HostDense<'_>) -> Self {
+    pub(super) fn new(kernel: &Simulator, dense: &HostDense<'_>) -> Self {
         let ((ld, content), each) = (dense.memory.placed(), dense.operand.dtype.bytes() as usize);
         Self { ld: kernel.leading(ld, each), line: ld * each, content }
     }
 
-    pub(super) fn upload(self, kernel: &Simulated, memory: &mut GlobalMemory) -> BufferId {
+    pub(super) fn upload(self, kernel: &Simulator, memory: &mut GlobalMemory) -> BufferId {
         kernel.lines(memory, self.content, self.line)
     }
 }

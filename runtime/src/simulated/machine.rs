@@ -5,13 +5,12 @@ use std::sync::Arc;
 use bsr_codegen::{Pdl, Plan};
 use bsr_simulator::{BufferId, Coverage, Module, Options, ParseError, Statement, parse};
 
-use super::SimulatedError;
+use super::blocks::Blocks;
 use super::lists::{ListKernels, Stream};
-use super::memory::Blocks;
-use crate::error::KernelError;
+use crate::error::{KernelError, SimulatedError};
 use crate::gpu::Stored;
 use crate::launcher::{Launcher, Machine};
-use crate::machine::{Lists, Sim};
+use crate::machine::{Lists, Sim, Work};
 use crate::operation::Matrices;
 use crate::schedule::WorkLists;
 use crate::timeline::Records;
@@ -75,7 +74,7 @@ impl Machine for Simulator {
         plan: &Plan,
         blocks: &Blocks<'_>,
         along: usize,
-    ) -> Result<([u32; 2], Lists<BufferId>), SimulatedError> {
+    ) -> Result<Work<BufferId>, SimulatedError> {
         let structure = blocks.structure();
         let (grid, lists) = if let Some(kernels) = &self.lists {
             let mut stream = Stream::new(kernels, &mut sim.memory);

@@ -4,55 +4,20 @@ use bsr_codegen::epilogue::Program;
 use bsr_codegen::{Dtype, Layout, Scale};
 use bsr_simulator::BufferId;
 
-use super::Simulated;
 use super::lines::Factor;
+use super::machine::Simulator;
 use crate::call::matrix::HostDense;
 use crate::epilogue::{Input, Inputs};
 use crate::gpu::{
-    DeviceInput, DeviceInputs, Fingerprint, Range, Stored, UntypedDense, UntypedOrder, UntypedScales, UntypedVector,
+    DeviceInput, DeviceInputs, Fingerprint, Range, UntypedDense, UntypedOrder, UntypedScales, UntypedVector,
 };
+use crate::launcher::Launcher;
 use crate::machine::Sim;
 use crate::operation::check::Operand;
 use crate::operation::program_of;
-use crate::{Dense, Element, Structure};
+use crate::{Dense, Element};
 
-/// A block-sparse matrix in the simulator's memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Blocks<'h> {
-    pub(super) structure: &'h Structure,
-    pub(super) dtype: Dtype,
-    pub(super) values: BufferId,
-    /// Slots for blocks that no block has.
-    pub(super) spare: usize,
-    /// Whether they are the result.
-    pub(super) is_written: bool,
-}
-
-impl Stored for Blocks<'_> {
-    type Address = BufferId;
-
-    fn structure(&self) -> &Structure {
-        self.structure
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        Some(Fingerprint::of(self.structure))
-    }
-
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn range(&self) -> (BufferId, BufferId) {
-        (self.values, self.values)
-    }
-
-    fn places(&self) -> usize {
-        self.structure.nnzb() + self.spare
-    }
-}
-
-impl Simulated {
+impl Launcher<Simulator> {
     /// A dense factor; at another buffer's address, without content, where the kernel reads nothing of it.
     pub(super) fn dense(
         &self,
@@ -60,19 +25,19 @@ impl Simulated {
         dense: &HostDense<'_>,
         unread: Option<BufferId>,
     ) -> UntypedDense<BufferId> {
-        let (factor, operand) = (Factor::new(self, dense), dense.operand);
+        let (factor, operand) = (Factor::new(self.machine(), dense), dense.operand);
         let ld = factor.ld;
-        placed(unread.unwrap_or_else(|| factor.upload(self, &mut sim.memory)), operand, ld)
+        placed(unread.unwrap_or_else(|| factor.upload(self.machine(), &mut sim.memory)), operand, ld)
     }
 
     /// A dense result, and what lies between its lines.
     pub(super) fn dense_c<C: Element>(&self, sim: &mut Sim<'_>, c: &Dense<C>) -> UntypedDense<BufferId> {
-        let id = self.lines(&mut sim.memory, C::to_bytes(c.data()), c.ld() * size_of::<C>());
+        let id = self.machine().lines(&mut sim.memory, C::to_bytes(c.data()), c.ld() * size_of::<C>());
         if !c.data().is_empty() {
             let line = if c.layout() == Layout::RowMajor { c.cols() } else { c.rows() };
             sim.memory.pad(id, (line * size_of::<C>()) as u64, (c.ld() * size_of::<C>()) as u64);
         }
-        placed(sim.result(id), Operand::from(c), self.leading(c.ld(), size_of::<C>()))
+        placed(sim.result(id), Operand::from(c), self.machine().leading(c.ld(), size_of::<C>()))
     }
 
     /// What the kernel reads besides its factors.

@@ -5,16 +5,18 @@ use std::collections::HashMap;
 use bsr_codegen::{Op, Plan};
 use bsr_simulator::{BufferId, Options, Report};
 
-use super::Simulated;
+use super::blocks::Blocks;
 use super::lines::writers_of;
 use super::lists::SPARE;
-use super::memory::{Blocks, apart, copy_lines, rows_of};
+use super::machine::Simulator;
+use super::memory::{apart, copy_lines, rows_of};
 use crate::call::arguments::UntypedHostCall;
 use crate::call::matrix::{HostDense, HostSparse, HostView};
 use crate::call::outcome::Outcome;
 use crate::epilogue::Results;
 use crate::error::{KernelError, SimulatedError};
 use crate::gpu::{DeviceInputs, UntypedDense, UntypedVector, held, initial};
+use crate::launcher::Launcher;
 use crate::machine::{Lists, Session, Sim};
 use crate::operation::check::Operand;
 use crate::operation::product::{self, Shapes};
@@ -123,7 +125,7 @@ impl<C> Placed<'_, C> {
     }
 }
 
-impl Simulated {
+impl Launcher<Simulator> {
     /// One product.
     pub(crate) fn product<C: Element>(
         &self,
@@ -134,18 +136,18 @@ impl Simulated {
             return Err(KernelError::Batch { batch: true }.into());
         }
         let problem = Problem::new::<C>(self.plan(), call)?;
-        let mut sim = self.0.session(options);
+        let mut sim = self.session(options);
         let placed = self.place::<C>(&mut sim, &mut Shared::default(), &problem, call);
         let operands = placed.operands();
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
-        unsafe { self.0.enqueue(&mut sim, &*operands, placed.blocks())? };
+        unsafe { self.enqueue(&mut sim, &*operands, placed.blocks())? };
         let is_empty = operands.is_empty();
         drop(operands);
         let rows = rows_of(&sim, placed.second);
         if is_empty {
             return Ok((Results { c: placed.c, rows }, sim.report));
         }
-        self.0.machine().records.keep(sim.records());
+        self.machine().records.keep(sim.records());
         let c = placed.result(&mut sim, true);
         Ok((Results { c, rows }, sim.report))
     }
@@ -156,7 +158,7 @@ impl Simulated {
         calls: &[UntypedHostCall<'_>],
         options: &Options,
     ) -> Result<(Vec<Outcome<C>>, Report), SimulatedError> {
-        let (mut sim, mut shared, mut placed) = (self.0.session(options), Shared::default(), vec![]);
+        let (mut sim, mut shared, mut placed) = (self.session(options), Shared::default(), vec![]);
         for (index, call) in calls.iter().enumerate() {
             let problem = Problem::new::<C>(self.plan(), call)
                 .map_err(|source| KernelError::Problem { index, source: Box::new(source) })?;
@@ -164,14 +166,14 @@ impl Simulated {
         }
         let operands: Vec<_> = placed.iter().map(Placed::operands).collect();
         let each: Vec<_> = operands.iter().map(|operands| &**operands).collect();
-        let work = self.0.batch_lists(&each)?;
+        let work = self.batch_lists(&each)?;
         let lists = [&work.heads, &work.tiles, &work.stage_metadata, &work.col_idx, &work.block_idx];
         let lists = sim.lists(lists.map(Vec::as_slice), work.workspace);
         let maps = operation::maps(self.plan(), &each, |at, map| sim.map(at, map))?;
         let lists = Lists { maps: Some(sim.maps(maps)), ..lists };
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
         unsafe { operation::launch_batch(&mut sim, self.plan(), work.grid, &lists)? };
-        self.0.machine().records.keep(sim.records());
+        self.machine().records.keep(sim.records());
         let is_empty: Vec<bool> = operands.iter().map(|operands| operands.is_empty()).collect();
         drop(operands);
         let results = placed.into_iter().zip(is_empty).enumerate();
@@ -198,7 +200,7 @@ impl Simulated {
                 let host = before.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
                 let (wide, structure) = (apart(&host), sparse.structure);
                 let c = self.dense_c(sim, &wide);
-                let spare = if self.0.machine().lists.is_some() { SPARE } else { 0 };
+                let spare = if self.machine().lists.is_some() { SPARE } else { 0 };
                 // Without stored blocks nothing is read.
                 let unread = (structure.nnzb() == 0).then_some(c.ptr);
                 let mut upload = || {

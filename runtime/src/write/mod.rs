@@ -29,6 +29,7 @@
 mod error;
 mod file;
 mod identity;
+mod layout;
 mod npz;
 mod safetensors;
 
@@ -40,6 +41,7 @@ pub use identity::FileId;
 
 use crate::{Bsr, Element, Permutation};
 use bsr_codegen::Dtype;
+use layout::padded;
 
 /// What to write besides the matrix, and over what.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,15 +115,4 @@ impl Format {
             _ => Err(WriteError::new(path, WriteProblem::Extension { extension })),
         }
     }
-}
-
-/// Rows and columns in whole blocks.
-fn padded<T>(matrix: &Bsr<T>) -> (usize, usize) {
-    let (bm, bk) = matrix.block();
-    (matrix.block_rows() * bm, matrix.block_cols() * bk)
-}
-
-/// The order as the signed numbers that numpy and torch index with.
-fn signed(order: &Permutation) -> Vec<u8> {
-    order.as_slice().iter().flat_map(|&row| i64::from(row).to_le_bytes()).collect()
 }

@@ -7,7 +7,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::error::WriteProblem;
 use super::file::Out;
-use super::{padded, signed};
+use super::layout::{padded, signed};
 use crate::{Bsr, Element, Permutation};
 
 /// Writes `matrix` as `scipy.sparse.save_npz` writes a `bsr_array`.

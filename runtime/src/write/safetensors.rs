@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::WriteProblem;
 use super::file::Out;
-use super::{padded, signed};
+use super::layout::{padded, signed};
 use crate::{Bsr, Element, Permutation};
 
 /// Writes `matrix` as the tensors that a `torch.sparse_bsr_tensor` is made of.

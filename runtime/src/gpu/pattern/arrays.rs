@@ -2,7 +2,9 @@
 
 use bsr_codegen::lists::{IndexWidth, ListKernel};
 
-use super::{ListKernels, PatternError, PatternShape};
+use super::error::PatternError;
+use super::kernels::ListKernels;
+use super::shape::PatternShape;
 use crate::Structure;
 use crate::gpu::buffer::{DeviceBuffer, DevicePtr, Plain};
 use crate::gpu::device::Device;

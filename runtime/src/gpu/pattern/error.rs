@@ -2,8 +2,7 @@
 
 use bsr_codegen::lists::WrongIndex;
 
-use super::PatternShape;
-use crate::gpu::GpuError;
+use super::shape::PatternShape;
 
 /// Why a pattern cannot live on the GPU, or what was found to be wrong with it there.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,15 +107,14 @@ fn row_text(row: usize, kind: WrongIndex, value: i64, shape: &PatternShape) -> S
 }
 
 /// The kernels count in 32 bits, and have a counter for every block column in shared memory.
-pub(super) fn check_shape(shape: &PatternShape) -> Result<(), GpuError> {
+pub(super) fn check_shape(shape: &PatternShape) -> Result<(), PatternError> {
     let limit = |what, value: usize, most: usize| match value > most {
         true => Err(PatternError::TooLarge { what, value, most }),
         false => Ok(()),
     };
     limit("block rows", shape.block_rows(), 1 << 20)?;
     limit("block columns", shape.block_cols(), 1 << 15)?;
-    limit("places for blocks", shape.capacity, (1 << 30) / shape.block.0.max(shape.block.1).max(1))?;
-    Ok(())
+    limit("places for blocks", shape.capacity, (1 << 30) / shape.block.0.max(shape.block.1).max(1))
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use bsr_codegen::lists::{ListKernel, WrongIndex};
 
 use super::arrays::Arrays;
-use super::{CheckedIndex, ListKernels, PatternError, PatternShape};
+use super::error::PatternError;
+use super::kernels::ListKernels;
+use super::shape::PatternShape;
 use crate::gpu::buffer::{DeviceBuffer, DevicePtr};
 use crate::gpu::device::Device;
 use crate::gpu::error::GpuError;
@@ -11,6 +13,16 @@ use crate::gpu::stream::StreamRef;
 
 /// No row is wrong.
 const NO_ERROR: u64 = u64::MAX;
+
+/// A pattern that was checked, as a kernel reads it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedIndex<P> {
+    /// First block and number of blocks of every row.
+    pub(crate) rows: P,
+    pub(crate) columns: P,
+    /// Where the blocks are stored, where that is not their place among the columns.
+    pub(crate) blocks: P,
+}
 
 /// Rows that are right, their columns, and what is wrong.
 #[derive(Debug)]

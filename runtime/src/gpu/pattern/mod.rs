@@ -7,6 +7,7 @@ mod arrays;
 mod error;
 mod kernels;
 mod made;
+mod shape;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,38 +17,15 @@ pub use bsr_codegen::lists::IndexWidth;
 use arrays::Arrays;
 pub use error::PatternError;
 pub(crate) use kernels::ListKernels;
+pub(crate) use made::CheckedIndex;
 use made::{Checked, Transposed};
+pub use shape::PatternShape;
 
 use super::buffer::{DeviceBuffer, DevicePtr};
 use super::device::Device;
 use super::error::GpuError;
 use super::stream::StreamRef;
 use crate::Structure;
-
-/// The sizes of a pattern on the GPU: what does not change with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PatternShape {
-    /// Rows of the matrix, in elements.
-    pub rows: usize,
-    /// Columns of the matrix, in elements.
-    pub cols: usize,
-    /// Rows and columns of a block, in elements.
-    pub block: (usize, usize),
-    /// The most blocks that are ever stored.
-    pub capacity: usize,
-}
-
-impl PatternShape {
-    /// Rows of blocks.
-    pub fn block_rows(&self) -> usize {
-        self.rows.div_ceil(self.block.0.max(1))
-    }
-
-    /// Columns of blocks.
-    pub fn block_cols(&self) -> usize {
-        self.cols.div_ceil(self.block.1.max(1))
-    }
-}
 
 /// Row pointers and block columns in device memory, which may change: their number too, up to a capacity.
 ///
@@ -87,16 +65,6 @@ pub(crate) struct Made {
     generation: u64,
     stream: usize,
     capture: Option<u64>,
-}
-
-/// A pattern that was checked, as a kernel reads it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CheckedIndex<P> {
-    /// First block and number of blocks of every row.
-    pub(crate) rows: P,
-    pub(crate) columns: P,
-    /// Where the blocks are stored, where that is not their place among the columns.
-    pub(crate) blocks: P,
 }
 
 impl DevicePattern {

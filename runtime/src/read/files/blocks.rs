@@ -1,6 +1,7 @@
 //! Index arrays as files hold them: checked, then sorted.
 
-use super::{ConvertError, ReadProblem, Sparse, check_sides};
+use super::bounded::check_sides;
+use super::{ConvertError, ReadProblem, Sparse};
 use crate::Structure;
 use crate::bsr::check_padding;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::ReadProblem;
 use crate::memory::{check_against, memory_available, size};
+use crate::read::LONGEST_SIDE;
 
 /// The bytes of a file. A device or a pipe, whose length nobody knows, is read as long as memory has room.
 pub(super) fn file(path: &Path) -> Result<Vec<u8>, ReadProblem> {
@@ -49,6 +50,19 @@ pub fn text_of(from: impl Read, most: u64) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, fact));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
+}
+
+/// Refuses sides that no matrix of this kind has.
+pub(super) fn check_sides(rows: usize, cols: usize) -> Result<(), ReadProblem> {
+    for (what, side) in [("rows", rows), ("columns", cols)] {
+        if side > LONGEST_SIDE {
+            return Err(ReadProblem::unsupported(
+                format!("{side} {what} are more than {LONGEST_SIDE}"),
+                "split the matrix, or check the size the file states",
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

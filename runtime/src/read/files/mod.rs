@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use super::{ConvertError, FillIn, LONGEST_SIDE, MemoryError, Sparse};
+use super::{ConvertError, FillIn, MemoryError, Sparse};
 pub use bounded::{text, text_of};
 use error::Place;
 pub use error::{ReadError, ReadProblem};
@@ -71,17 +71,4 @@ pub fn load_array(path: impl AsRef<Path>, name: Option<&str>, seed: u64) -> Resu
         Some("safetensors") => safetensors::parse(BufReader::new(File::open(path).map_err(io)?), path, name),
         _ => Err(ReadError::new(path, Place::Whole, ReadProblem::Extension { extension })),
     }
-}
-
-/// Refuses sides that no matrix of this kind has.
-fn check_sides(rows: usize, cols: usize) -> Result<(), ReadProblem> {
-    for (what, side) in [("rows", rows), ("columns", cols)] {
-        if side > LONGEST_SIDE {
-            return Err(ReadProblem::unsupported(
-                format!("{side} {what} are more than {LONGEST_SIDE}"),
-                "split the matrix, or check the size the file states",
-            ));
-        }
-    }
-    Ok(())
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use super::bounded::check_sides;
 use super::error::Place;
-use super::{ReadError, ReadProblem, Sparse, check_sides};
+use super::{ReadError, ReadProblem, Sparse};
 use crate::read::check_memory;
 
 /// Reads the text of a Matrix Market file: `coordinate`, with `real`, `integer` or `pattern` values (a

@@ -8,10 +8,11 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::blocks::{Blocks, check_indices, check_indptr, check_padded};
+use super::bounded::check_sides;
 use super::choice::{Listed, choose};
 use super::error::Place;
 use super::npy::{self, Array};
-use super::{ReadError, ReadProblem, Sparse, check_sides};
+use super::{ReadError, ReadProblem, Sparse};
 use crate::Permutation;
 use crate::read::check_memory;
 

@@ -11,9 +11,10 @@ use half::{bf16, f16};
 use safetensors::tensor::{Dtype as Kind, Metadata, TensorInfo};
 
 use super::blocks::{Blocks, check_indices, check_indptr, check_padded};
+use super::bounded::check_sides;
 use super::choice::{Listed, choose};
 use super::error::Place;
-use super::{ReadError, ReadProblem, Sparse, check_sides};
+use super::{ReadError, ReadProblem, Sparse};
 use crate::read::check_memory;
 use crate::{Element, Permutation};
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use super::bounded::check_sides;
 use super::error::Place;
-use super::{ReadError, ReadProblem, Sparse, check_sides};
+use super::{ReadError, ReadProblem, Sparse};
 use crate::random::{Streams, fill_normal_f64};
 use crate::read::check_memory;
 
