@@ -24,6 +24,7 @@
 
 mod blocks;
 mod lines;
+#[doc(hidden)]
 pub mod lists;
 mod machine;
 mod memory;

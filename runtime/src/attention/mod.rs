@@ -36,8 +36,11 @@ pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
 #[cfg(feature = "simulator")]
 pub use simulate::{SimulatedAttention, Simulation, simulate};
+// For the checks of lists and the tests.
 #[cfg(feature = "simulator")]
+#[doc(hidden)]
 pub use simulate_lists::{ListedAttention, MaskArrays, TilesByPlace, fault_of_lists, tiles_by_place};
 pub use tensor::Tensor;
 pub use vector::{HostVector, ScoreInputs, ScoreVector, UploadedVectors};
+#[doc(hidden)]
 pub use work::AttentionWork;

@@ -52,6 +52,7 @@ mod pattern;
 mod scales;
 mod stream;
 mod symbol;
+#[doc(hidden)]
 pub mod tensor_map;
 mod vector;
 
@@ -84,6 +85,8 @@ pub use scales::DeviceScales;
 #[cfg(feature = "simulator")]
 pub(crate) use scales::{Range, UntypedScales};
 pub use stream::{Stream, StreamRef};
-pub use tensor_map::{TensorMapCache, TensorMapError, TensorMapFault};
+#[doc(hidden)]
+pub use tensor_map::TensorMapCache;
+pub use tensor_map::{TensorMapError, TensorMapFault};
 pub use vector::DeviceVector;
 pub(crate) use vector::UntypedVector;

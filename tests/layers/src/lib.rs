@@ -5,6 +5,7 @@
 
 mod graph;
 mod source;
+mod surface;
 mod tokens;
 
 use std::collections::BTreeSet;
@@ -156,6 +157,17 @@ fn runtime() {
         "bench",
     ];
     check(&Crate::read("runtime"), "", &layers);
+}
+
+/// Public items of the library at most.
+const PUBLIC_ITEMS: usize = 1_300;
+
+#[test]
+fn the_library_has_few_public_items() {
+    let counts = surface::items();
+    let all: usize = counts.values().sum();
+    let most = PUBLIC_ITEMS;
+    assert!(all <= most, "{all} public items > {most}; what only other crates need is hidden: {counts:#?}");
 }
 
 /// A crate of these files, each with its module path.

@@ -24,6 +24,8 @@ pub(crate) struct File {
     pub(crate) children: BTreeSet<String>,
     /// Paths and words of its code outside of `use` items.
     pub(crate) code: Scan,
+    /// All of its items.
+    pub(crate) syntax: Vec<Item>,
 }
 
 pub(crate) struct Import {
@@ -54,6 +56,7 @@ impl File {
         let mut below = vec![];
         let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{}: {error}", file.module.join("::")));
         for item in parsed.items.into_iter().filter(|item| !is_test(item)) {
+            file.syntax.push(item.clone());
             match item {
                 Item::Mod(declared) if declared.content.is_none() => {
                     file.children.insert(declared.ident.to_string());
@@ -115,7 +118,7 @@ fn file_of(parent: &Path, declared: &ItemMod) -> PathBuf {
     if alone.exists() { alone } else { folder.join(name).join("mod.rs") }
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
@@ -139,7 +142,7 @@ fn is_test(item: &Item) -> bool {
     })
 }
 
-fn name(item: &Item) -> Option<String> {
+pub(crate) fn name(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,
         Item::Enum(item) => &item.ident,
