@@ -20,6 +20,11 @@ pub(crate) fn reads_block_columns(plan: &Plan) -> bool {
     plan.spec().op != Op::Sdd && plan.reads_block_columns()
 }
 
+/// Whether a plan's kernel reads an index of its pattern beside the lists.
+pub(crate) fn reads_index(plan: &Plan) -> bool {
+    !matches!(plan.tile_scheduler(), TileScheduler::StageMetadata(_) | TileScheduler::Sddmm)
+}
+
 /// Whether a plan's kernel reads lists that are made on the GPU, as it must for a matrix whose pattern lives there.
 ///
 /// # Errors

@@ -1,8 +1,7 @@
 //! What is computed, with what a choice of kernel depends on.
 
-use bsr_codegen::Op;
-use bsr_runtime::Structure;
 use bsr_runtime::features::Features;
+use bsr_runtime::{Extents, Structure};
 pub use bsr_trial::workload::{Facts, Heads, Source, Workload};
 pub(crate) use bsr_trial::workload::{check_side, fact_keys, twin};
 use serde::{Deserialize, Serialize};
@@ -86,11 +85,8 @@ impl TuningProblem {
 
     /// The extent of C along the dense factor; K of SDDMM.
     pub fn along(&self) -> usize {
-        match self.workload.facts.op() {
-            Op::Dds => self.workload.m,
-            Op::Sdd | Op::Attention => self.workload.k,
-            Op::Dsd => self.workload.n,
-        }
+        let Workload { facts, m, n, k, .. } = self.workload;
+        Extents { m, n, k }.along(facts.op())
     }
 
     /// What tells problems apart for the purpose of choosing a kernel, as text: facts, shape, class of the pattern. Two

@@ -121,11 +121,7 @@ mod tests {
             assert_eq!(list.len(), count);
             for workload in list {
                 let Source::Pattern(words) = &workload.source else { panic!("{workload:?}") };
-                let (rows, cols) = if workload.facts.op() == bsr_codegen::Op::Sdd {
-                    (workload.m, workload.n)
-                } else {
-                    (workload.m, workload.k)
-                };
+                let (rows, cols) = workload.stored_shape();
                 let structure =
                     words.parse::<Pattern>().unwrap().structure(rows, cols, workload.facts.block(), workload.seed);
                 assert!(structure.unwrap().nnzb() > 0);

@@ -3,6 +3,8 @@
 use bsr_codegen::{Dtype, Op, Switch};
 use serde::{Deserialize, Serialize};
 
+use crate::extents::Extents;
+
 /// The size of one sparse product C\[m, n\] = A\[m, k\] * B\[k, n\], A or B sparse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Work {
@@ -112,12 +114,7 @@ impl Work {
 
     /// The extent of C along the dense factor, or for an SDDMM, K.
     fn along(&self) -> usize {
-        match self.op {
-            Op::Dds => self.m,
-            // Attention counts its own work.
-            Op::Dsd | Op::Attention => self.n,
-            Op::Sdd => self.k,
-        }
+        Extents { m: self.m, n: self.n, k: self.k }.along(self.op)
     }
 
     fn stored(&self) -> u64 {

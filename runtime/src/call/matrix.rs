@@ -2,7 +2,8 @@
 
 use bsr_codegen::Dtype;
 
-use crate::gpu::{Device, DeviceBsr, DeviceDense, Fingerprint, GpuError, Plain, UntypedBsr, UntypedDense};
+use crate::gpu::{Device, DeviceBsr, DeviceDense, DevicePtr, Fingerprint, GpuError, Plain, UntypedBsr};
+use crate::operation::Matrix;
 use crate::operation::check::Operand;
 use crate::{Bsr, Dense, Element, Structure};
 
@@ -91,11 +92,7 @@ impl<T: Element> HostMatrix for Bsr<T> {}
 impl<T: Element> HostMatrix for Dense<T> {}
 
 /// A matrix in device memory whose kind and element type are values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum UntypedMatrix<'a> {
-    Sparse(UntypedBsr<'a>),
-    Dense(UntypedDense),
-}
+pub(crate) type UntypedMatrix<'a> = Matrix<UntypedBsr<'a>, DevicePtr>;
 
 /// A matrix on the host whose kind and element type are values.
 #[derive(Clone, Copy)]

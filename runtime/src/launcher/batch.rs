@@ -3,21 +3,20 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use bsr_codegen::{Dtype, Op};
+use bsr_codegen::{Dtype, Op, Plan};
 
 use super::Launcher;
 use super::gpu::UploadedWork;
-use super::memory::{self, Span};
-use super::products::{product_of, sddmm_of};
+use super::memory::{self, C, Span};
 use crate::Structure;
 use crate::call::arguments::{AnyArguments, AnyResults, UntypedCall, UntypedResults};
 use crate::error::KernelError;
 use crate::gpu::{
-    CUtensorMap, DeviceBuffer, DevicePtr, Fingerprint, NO_INPUTS, Stored, StreamRef, TensorMap, UntypedBsr,
+    CUtensorMap, DeviceBuffer, DevicePattern, DevicePtr, Fingerprint, Stored, StreamRef, TensorMap, UntypedBsr,
     UntypedDense,
 };
 use crate::machine::Lists;
-use crate::operation::{self, Matrices, Product, Sddmm};
+use crate::operation::{self, Matrices, OnMatrices};
 
 /// Words of a tensor map.
 const MAP_WORDS: usize = 16;
@@ -27,33 +26,20 @@ const MAP_WORDS: usize = 16;
 #[derive(Debug)]
 pub struct Batch<'l, 'm> {
     launcher: &'l Launcher,
-    problems: Vec<Problem<'m>>,
+    /// Operands that fit the kernel, without further inputs.
+    problems: Vec<OnMatrices<'static, Blocks<'m>>>,
     /// What they read and write, each with the number of its problem.
     spans: Vec<(usize, Span)>,
 }
 
-/// A problem whose operands fit the kernel, without further inputs.
-#[derive(Debug)]
-enum Problem<'m> {
-    Product(Product<'static, UntypedBsr<'m>>),
-    Sddmm(Sddmm<'static, Blocks<'m>>),
-}
-
-impl Problem<'_> {
-    fn operands(&self) -> &Matrices<'_, DevicePtr> {
-        match self {
-            Self::Product(product) => product,
-            Self::Sddmm(sddmm) => sddmm,
-        }
-    }
-}
-
 /// The blocks of a matrix, or of a part of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Blocks<'m> {
     structure: Cow<'m, Structure>,
     dtype: Dtype,
     values: (DevicePtr, DevicePtr),
+    index: Option<(DevicePtr, DevicePtr)>,
+    pattern: Option<&'m DevicePattern>,
     on: usize,
 }
 
@@ -65,14 +51,14 @@ impl<'m> Blocks<'m> {
         let block = (bm * bk * stack.dtype.bytes() as usize) as u64;
         let start = stack.values.0 + first as u64 * block;
         let values = (start, start + structure.nnzb() as u64 * block);
-        Self { structure: Cow::Owned(structure), dtype: stack.dtype, values, on: stack.on }
+        Self { structure: Cow::Owned(structure), values, index: None, ..Self::from(stack) }
     }
 }
 
 impl<'m> From<&UntypedBsr<'m>> for Blocks<'m> {
     fn from(whole: &UntypedBsr<'m>) -> Self {
-        let UntypedBsr { structure, dtype, values, on, .. } = *whole;
-        Self { structure: Cow::Borrowed(structure), dtype, values, on }
+        let UntypedBsr { structure, dtype, values, index, pattern, on, .. } = *whole;
+        Self { structure: Cow::Borrowed(structure), dtype, values, index: Some(index), pattern, on }
     }
 }
 
@@ -93,6 +79,14 @@ impl Stored for Blocks<'_> {
 
     fn range(&self) -> (DevicePtr, DevicePtr) {
         self.values
+    }
+
+    fn index(&self) -> Option<(DevicePtr, DevicePtr)> {
+        self.index
+    }
+
+    fn pattern(&self) -> Option<&DevicePattern> {
+        self.pattern
     }
 
     fn on(&self) -> Option<usize> {
@@ -116,12 +110,9 @@ impl<'l, 'm> Batch<'l, 'm> {
     /// problem and what a launch of it alone would answer. The batch stays as it was.
     pub fn push(&mut self, inputs: impl AnyArguments<'m>, c: impl AnyResults<'m>) -> Result<(), KernelError> {
         let (call, results) = (inputs.untyped(self.op()), c.untyped());
-        self.numbered(|this| match this.op() {
-            Op::Sdd => {
-                let Sddmm { a, b, c, inputs, second } = sddmm(&call, results)?;
-                this.add_sddmm(Sddmm { a, b, c: Blocks::from(&c), inputs, second })
-            }
-            op => this.add(&product_of(op, &call, results)?),
+        self.numbered(|this| {
+            let operands = this.operands(&call, results)?;
+            this.add(&operands.map(|dense| Ok(*dense), |blocks, _| Blocks::from(blocks))?)
         })
     }
 
@@ -141,10 +132,7 @@ impl<'l, 'm> Batch<'l, 'm> {
     ) -> Result<(), KernelError> {
         let (call, results) = (inputs.untyped(self.op()), c.untyped());
         let (problems, spans) = (self.problems.len(), self.spans.len());
-        let added = match self.op() {
-            Op::Sdd => self.stacked_sddmms(&call, results, count),
-            op => self.stacked_products(op, &call, results, count),
-        };
+        let added = self.add_stacked(&call, results, count);
         if added.is_err() {
             self.problems.truncate(problems);
             self.spans.truncate(spans);
@@ -152,38 +140,45 @@ impl<'l, 'm> Batch<'l, 'm> {
         added
     }
 
-    fn stacked_products(
+    fn add_stacked(
         &mut self,
-        op: Op,
         call: &UntypedCall<'m>,
         results: UntypedResults<'m>,
         count: usize,
     ) -> Result<(), KernelError> {
-        let Product { sparse, dense, c, inputs, second } = product_of(op, call, results)?;
-        let dense_name = if op == Op::Dds { "A" } else { "B" };
-        check_stacks(count, [(dense_name, dense.rows, 1), ("C", c.rows, 1)])?;
+        let stacks = self.operands(call, results)?;
+        check_stacks(count, self.launcher.plan(), stacks.operands())?;
         (0..count).try_for_each(|index| {
-            let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
-            self.numbered(|this| this.add(&Product { sparse, dense: part(&dense)?, c: part(&c)?, inputs, second }))
+            self.numbered(|this| {
+                let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
+                let blocks = |blocks: &UntypedBsr<'m>, is_result| match is_result {
+                    true => Blocks::part_of(blocks, count, index),
+                    false => Blocks::from(blocks),
+                };
+                this.add(&stacks.map(part, blocks)?)
+            })
         })
     }
 
-    fn stacked_sddmms(
-        &mut self,
-        call: &UntypedCall<'m>,
+    /// The operands of a problem, or of several that are stacked.
+    ///
+    /// # Errors
+    /// [`KernelError::Factors`] and [`KernelError::Result`] for other matrices; [`KernelError::DevicePattern`] for a result whose
+    /// pattern the host does not know.
+    fn operands<'i>(
+        &self,
+        call: &'i UntypedCall<'m>,
         results: UntypedResults<'m>,
-        count: usize,
-    ) -> Result<(), KernelError> {
-        let Sddmm { a, b, c, inputs, second } = sddmm(call, results)?;
-        let rows = (c.structure.rows(), c.structure.block().0);
-        check_stacks(count, [("A", a.rows, 1), ("B", b.rows, 1), ("C", rows.0, rows.1)])?;
-        (0..count).try_for_each(|index| {
-            let part = |stack: &UntypedDense| stack.stacked(count, index).map_err(KernelError::from);
-            self.numbered(|this| {
-                let (a, b, c) = (part(&a)?, part(&b)?, Blocks::part_of(&c, count, index));
-                this.add_sddmm(Sddmm { a, b, c, inputs, second })
-            })
-        })
+    ) -> Result<OnMatrices<'i, UntypedBsr<'m>>, KernelError> {
+        let inputs = &call.inputs;
+        let operands = OnMatrices::new(self.op(), [call.a, call.b, results.c], inputs, results.second)?;
+        match (operands.operands().blocks(self.launcher.plan()), operands.blocks().pattern) {
+            ((C, _), Some(_)) => Err(KernelError::DevicePattern {
+                why: "the kernel computes several products a launch".to_owned(),
+                help: "a launch for each product",
+            }),
+            _ => Ok(operands),
+        }
     }
 
     /// Problems so far.
@@ -208,26 +203,13 @@ impl<'l, 'm> Batch<'l, 'm> {
         add(self).map_err(|source| KernelError::Problem { index, source: Box::new(source) })
     }
 
-    /// Further operands and a second result, which kernels for lists do not have, are refused as by a launch.
-    fn add(&mut self, operands: &Product<'_, UntypedBsr<'m>>) -> Result<(), KernelError> {
-        self.check(operands)?;
-        let Product { sparse, dense, c, .. } = *operands;
-        self.problems.push(Problem::Product(Product { sparse, dense, c, inputs: &NO_INPUTS, second: None }));
-        Ok(())
-    }
-
-    fn add_sddmm(&mut self, operands: Sddmm<'_, Blocks<'m>>) -> Result<(), KernelError> {
-        self.check(&operands)?;
-        let Sddmm { a, b, c, .. } = operands;
-        self.problems.push(Problem::Sddmm(Sddmm { a, b, c, inputs: &NO_INPUTS, second: None }));
-        Ok(())
-    }
-
-    /// Whether the operands of the next problem fit.
-    fn check(&mut self, operands: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
-        self.launcher.check(operands)?;
-        let (index, (read, written)) = (self.problems.len(), memory::spans(self.launcher.plan(), operands));
+    /// Adds a problem whose operands fit. Further operands and a second result, which kernels for lists do not have, are
+    /// refused as by a launch.
+    fn add(&mut self, operands: &OnMatrices<'_, Blocks<'m>>) -> Result<(), KernelError> {
+        self.launcher.check(operands.operands())?;
+        let (index, (read, written)) = (self.problems.len(), memory::spans(self.launcher.plan(), operands.operands()));
         self.spans.extend(read.into_iter().chain(written).map(|span| (index, span)));
+        self.problems.push(operands.alone());
         Ok(())
     }
 
@@ -240,7 +222,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         let Self { launcher, problems, spans } = self;
         let (device, plan) = (launcher.device(), launcher.plan());
         memory::problems(spans)?;
-        let operands: Vec<_> = problems.iter().map(Problem::operands).collect();
+        let operands: Vec<_> = problems.iter().map(OnMatrices::operands).collect();
         let lists = launcher.batch_lists(&operands)?;
         let map = |at, map: &TensorMap| Ok::<_, KernelError>(launcher.machine().maps.get(at, map)?);
         // Zeros for a problem without a result.
@@ -258,28 +240,13 @@ impl<'l, 'm> Batch<'l, 'm> {
     }
 }
 
-/// The matrices of an SDDMM whose pattern the host knows.
-///
-/// # Errors
-/// [`KernelError::Factors`] for other matrices; [`KernelError::DevicePattern`].
-fn sddmm<'i, 'r>(
-    call: &'i UntypedCall<'_>,
-    results: UntypedResults<'r>,
-) -> Result<Sddmm<'i, UntypedBsr<'r>>, KernelError> {
-    let operands = sddmm_of(call, results)?;
-    match operands.c.pattern {
-        Some(_) => Err(KernelError::DevicePattern {
-            why: "the kernel computes several products a launch".to_owned(),
-            help: "a launch for each product",
-        }),
-        None => Ok(operands),
-    }
-}
-
-/// Whether stacks of so many rows, each with what the rows of a matrix are a multiple of, are `count` matrices.
-fn check_stacks<const N: usize>(count: usize, stacks: [(&'static str, usize, usize); N]) -> Result<(), KernelError> {
+/// Whether the stacked matrices of a problem are `count` matrices, those of a result in blocks whole block rows.
+fn check_stacks(count: usize, plan: &Plan, stacks: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
+    let dense = stacks.dense(plan).into_iter().map(|(operand, dense)| (operand, dense.rows, 1));
+    let (name, blocks) = stacks.blocks(plan);
+    let blocks = (name == C).then(|| (name, blocks.structure().rows(), blocks.structure().block().0));
     let uneven = |rows: usize, unit| count == 0 || !rows.is_multiple_of(count) || !(rows / count).is_multiple_of(unit);
-    match stacks.into_iter().find(|(_, rows, unit)| uneven(*rows, *unit)) {
+    match dense.chain(blocks).find(|(_, rows, unit)| uneven(*rows, *unit)) {
         Some((operand, rows, unit)) => Err(KernelError::Stack { operand, rows, count, unit }),
         None => Ok(()),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bsr_codegen::{Plan, TileScheduler};
+use bsr_codegen::Plan;
 
 use super::cache::Cache;
 use super::listed::{self, Listed};
@@ -236,14 +236,13 @@ impl Machine for Gpu {
             return self.list(plan, session.stream, pattern, along);
         }
         let work = self.work(plan, blocks, along)?;
-        let (columns, blocks) = match plan.tile_scheduler() {
-            // These read no index, by block rows or by block columns.
-            TileScheduler::StageMetadata(_) | TileScheduler::Sddmm => (None, None),
-            _ if plan.reads_block_columns() => {
+        let (columns, blocks) = match (lists::reads_index(plan), plan.reads_block_columns()) {
+            (false, _) => (None, None),
+            (true, true) => {
                 let (columns, blocks) = blocks.by_columns(&self.device)?;
                 (Some(columns), Some(blocks))
             }
-            _ => (Some(blocks.col_idx), None),
+            (true, false) => (Some(blocks.col_idx), None),
         };
         Ok((work.grid, Lists { columns, blocks, probes: self.rings(), ..work.lists(session.stream)? }))
     }

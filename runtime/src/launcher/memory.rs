@@ -9,7 +9,7 @@ use crate::gpu::{DeviceInput, DeviceInputs, DevicePtr, UntypedDense};
 use crate::operation::{Matrices, program_of};
 
 /// The operand that a launch writes.
-const C: &str = "C";
+pub(super) const C: &str = "C";
 
 /// Memory that a launch reads or writes.
 #[derive(Clone, Copy, Debug)]

@@ -11,12 +11,11 @@ mod workspaces;
 
 use std::fmt::Debug;
 
-use bsr_codegen::{Op, Plan};
+use bsr_codegen::Plan;
 
 use crate::error::KernelError;
 use crate::gpu::Stored;
 use crate::machine::{Session, Work};
-use crate::operation::check::COORDINATE_BITS;
 use crate::operation::{self, Matrices};
 use crate::schedule::BatchLists;
 pub use batch::{Batch, PreparedBatch};
@@ -125,14 +124,7 @@ impl<M: Machine> Launcher<M> {
     /// [`KernelError::TooLarge`] for more than the kernel counts.
     pub(crate) fn batch_lists(&self, problems: &[&Matrices<'_, M::Address>]) -> Result<BatchLists, KernelError> {
         let patterns: Vec<_> = problems.iter().map(|problem| problem.pattern(&self.plan)).collect();
-        let blocks = || patterns.iter().map(|(structure, _)| structure.nnzb() as u64).sum::<u64>();
-        let (what, value, bits) = match self.plan.spec().op {
-            Op::Sdd => ("problems of the batch", problems.len() as u64, COORDINATE_BITS),
-            _ => ("stored blocks of the batch", blocks(), 31),
-        };
-        match value >= 1 << bits {
-            true => Err(KernelError::TooLarge { what, value, bits }),
-            false => Ok(BatchLists::new(&self.plan, &patterns, self.machine.clusters())),
-        }
+        operation::check_batch(&self.plan, &patterns)?;
+        Ok(BatchLists::new(&self.plan, &patterns, self.machine.clusters()))
     }
 }

@@ -1,22 +1,19 @@
 //! Products and SDDMMs on a GPU: what [`Loaded`](crate::kernel::Loaded) and the `bsr` command share.
 
+use bsr_codegen::Plan;
 use bsr_codegen::epilogue::Program;
-use bsr_codegen::{Op, Plan};
 
 use super::{Batch, Launcher, listed};
 use crate::Element;
 use crate::call::arguments::{AnyArguments, AnyResults, HostCall, HostCallOf, UntypedCall, UntypedResults};
-use crate::call::matrix::{DeviceMatrix, UntypedMatrix};
+use crate::call::matrix::DeviceMatrix;
 use crate::call::operation::Operation;
 use crate::epilogue::Results;
 use crate::error::KernelError;
-use crate::gpu::{
-    DeviceBsr, DevicePtr, DeviceVector, Plain, Stream, StreamRef, UntypedBsr, UntypedDense, UploadedInputs,
-};
+use crate::gpu::{DeviceBsr, DeviceVector, Plain, Stream, StreamRef, UntypedBsr, UploadedInputs};
 use crate::lists;
-use crate::operation::check::{Operand, block};
-use crate::operation::product::{self, Shapes};
-use crate::operation::{Matrices, Product, Sddmm, program_of, sddmm};
+use crate::operation::check::block;
+use crate::operation::{self, OnMatrices, program_of};
 
 impl Launcher {
     /// Makes the work plan for a pattern ahead of the first launch: that of the sparse factor and `n` columns of the dense
@@ -26,10 +23,7 @@ impl Launcher {
     /// As [`Launcher::launch`].
     pub fn prepare<T: Element + Plain>(&self, sparse: &DeviceBsr<T>, n: usize) -> Result<(), KernelError> {
         block(self.plan(), sparse.structure())?;
-        match self.plan().spec().op {
-            Op::Sdd => sddmm::sizes(sparse.structure(), n)?,
-            Op::Dsd | Op::Dds | Op::Attention => product::sizes(self.plan(), sparse.structure(), n)?,
-        }
+        operation::check_sizes(self.plan(), sparse.structure(), n)?;
         if let Some(pattern) = sparse.device_pattern() {
             listed::check(self.plan(), pattern)?;
             return self.machine().listed(self.plan(), pattern, n).map(drop);
@@ -81,16 +75,11 @@ impl Launcher {
         if self.plan().spec().batch.is_on() {
             return Err(KernelError::Batch { batch: true });
         }
-        match self.plan().spec().op {
-            Op::Sdd => {
-                let operands = sddmm_of(&call, results)?;
-                self.enqueue_on(stream, &operands, &operands.c)
-            }
-            op => {
-                let operands = product_of(op, &call, results)?;
-                self.enqueue_on(stream, &operands, &operands.sparse)
-            }
-        }
+        let operands = operands_of(self.plan(), &call, results)?;
+        // SAFETY: the launch is one of this kernel. C and the second result are what the caller borrowed mutably for it; the
+        // work plan was made for this pattern (by fingerprint, or on this stream ahead of the launch, of rows and columns that
+        // are checked there) and this extent; the workspace is this stream's.
+        unsafe { self.enqueue(&mut self.machine().on(stream), operands.operands(), operands.blocks()) }
     }
 
     /// Host matrices in, host results out: uploads, multiplies, waits, downloads; see [`Loaded::multiply`](crate::kernel::Loaded::multiply).
@@ -120,77 +109,23 @@ impl Launcher {
     /// # Errors
     /// [`KernelError::Factors`] where the kernel multiplies others.
     pub fn result_shape(&self, a: &impl DeviceMatrix, b: &impl DeviceMatrix) -> Result<(usize, usize), KernelError> {
-        let spec = self.plan().spec();
-        if spec.op == Op::Sdd {
-            let (m, n) = (a.shape().0, b.shape().1);
-            return Ok(if spec.transpose.is_on() { (n, m) } else { (m, n) });
-        }
-        let (sparse, dense) = factors(spec.op, a.untyped(), b.untyped())?;
-        Ok(Shapes::of(spec, sparse.structure, &Operand::from(&dense)).result)
+        operation::result_shape(self.plan().spec(), a.untyped(), b.untyped())
     }
 
     /// A list of products for one launch.
     pub fn batch<'m>(&self) -> Batch<'_, 'm> {
         Batch::new(self)
     }
-
-    fn enqueue_on(
-        &self,
-        stream: StreamRef<'_>,
-        operands: &Matrices<'_, DevicePtr>,
-        blocks: &UntypedBsr<'_>,
-    ) -> Result<(), KernelError> {
-        // SAFETY: the launch is one of this kernel. C and the second result are what the caller borrowed mutably for it; the
-        // work plan was made for this pattern (by fingerprint, or on this stream ahead of the launch, of rows and columns that
-        // are checked there) and this extent; the workspace is this stream's.
-        unsafe { self.enqueue(&mut self.machine().on(stream), operands, blocks) }
-    }
 }
 
-/// The sparse factor and the dense one.
-///
-/// # Errors
-/// [`KernelError::Factors`] where the operation multiplies others.
-fn factors<'a>(
-    op: Op,
-    a: UntypedMatrix<'a>,
-    b: UntypedMatrix<'a>,
-) -> Result<(UntypedBsr<'a>, UntypedDense), KernelError> {
-    match (op, a, b) {
-        (Op::Dsd, UntypedMatrix::Sparse(sparse), UntypedMatrix::Dense(dense))
-        | (Op::Dds, UntypedMatrix::Dense(dense), UntypedMatrix::Sparse(sparse)) => Ok((sparse, dense)),
-        (expected, ..) => Err(KernelError::Factors { expected }),
-    }
-}
-
-/// What a launch of an operation with a dense result is given.
+/// What a launch is given.
 ///
 /// # Errors
 /// [`KernelError::Factors`], [`KernelError::Result`].
-pub(super) fn product_of<'i, 's>(
-    op: Op,
-    call: &'i UntypedCall<'s>,
-    results: UntypedResults<'_>,
-) -> Result<Product<'i, UntypedBsr<'s>>, KernelError> {
-    let (sparse, dense) = factors(op, call.a, call.b)?;
-    match results.c {
-        UntypedMatrix::Dense(c) => Ok(Product { sparse, dense, c, inputs: &call.inputs, second: results.second }),
-        UntypedMatrix::Sparse(_) => Err(KernelError::Result { op }),
-    }
-}
-
-/// What a launch of an SDDMM is given.
-///
-/// # Errors
-/// [`KernelError::Factors`] where not both factors are dense and the result is sparse.
-pub(super) fn sddmm_of<'i, 'r>(
-    call: &'i UntypedCall<'_>,
-    results: UntypedResults<'r>,
-) -> Result<Sddmm<'i, UntypedBsr<'r>>, KernelError> {
-    match (call.a, call.b, results.c) {
-        (UntypedMatrix::Dense(a), UntypedMatrix::Dense(b), UntypedMatrix::Sparse(c)) => {
-            Ok(Sddmm { a, b, c, inputs: &call.inputs, second: results.second })
-        }
-        _ => Err(KernelError::Factors { expected: Op::Sdd }),
-    }
+fn operands_of<'i>(
+    plan: &Plan,
+    call: &'i UntypedCall<'i>,
+    results: UntypedResults<'i>,
+) -> Result<OnMatrices<'i, UntypedBsr<'i>>, KernelError> {
+    OnMatrices::new(plan.spec().op, [call.a, call.b, results.c], &call.inputs, results.second)
 }

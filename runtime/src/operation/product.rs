@@ -167,7 +167,7 @@ pub(crate) fn check(
     second: Option<usize>,
 ) -> Result<Shapes, KernelError> {
     let spec = plan.spec();
-    if spec.op == Op::Sdd {
+    if !matches!(spec.op, Op::Dsd | Op::Dds) {
         return Err(KernelError::Factors { expected: spec.op });
     }
     block(plan, sparse)?;
@@ -244,12 +244,8 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         }
     }
     match plan.tile_scheduler() {
-        TileScheduler::Static
-        | TileScheduler::StageMetadata(_)
-        | TileScheduler::SharedColumns(_)
-        | TileScheduler::Sddmm => Ok(()),
-        TileScheduler::Attention => Err(KernelError::Factors { expected: Op::Attention }),
         TileScheduler::CtaPerBlock => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
+        _ => Ok(()),
     }
 }
 

@@ -126,6 +126,7 @@ fn runtime() {
         "dense",
         "bsr",
         "features",
+        "extents",
         "permutation",
         "generate",
         "read",

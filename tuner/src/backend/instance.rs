@@ -1,7 +1,6 @@
 //! What is simulated in place of a workload: one with the same facts and pattern, as much smaller as it takes.
 
-use bsr_codegen::Op;
-use bsr_runtime::Pattern;
+use bsr_runtime::{Extents, Pattern};
 use bsr_trial::Failure;
 
 use crate::{Heads, Source, TuningProblem, Workload};
@@ -36,11 +35,7 @@ pub(super) fn of(workload: &Workload) -> Result<Workload, Failure> {
         let longer = usize::from(units[1] > units[0]);
         if along > LEAST_ALONG && (!whole || along.div_ceil(LEAST_ALONG) >= units[longer] / LEAST_BLOCKS) {
             let along = (along / 2).max(LEAST_ALONG);
-            match spec.op {
-                Op::Dsd => small.n = along,
-                Op::Dds => small.m = along,
-                Op::Sdd | Op::Attention => small.k = along,
-            }
+            set(&mut small, Extents::of_stored(&spec, stored, along));
         } else if whole && units[longer] > LEAST_BLOCKS {
             let blocks = (units[longer] / 2).max(LEAST_BLOCKS);
             if longer == 0 {
@@ -49,16 +44,15 @@ pub(super) fn of(workload: &Workload) -> Result<Workload, Failure> {
                 stored.1 = blocks * block.1;
                 small.source = fewer(&small.source, blocks, units[1])?;
             }
-            let (rows, cols) = if spec.transpose.is_on() { (stored.1, stored.0) } else { stored };
-            match spec.op {
-                Op::Dsd => (small.m, small.k) = (rows, cols),
-                Op::Dds => (small.k, small.n) = (rows, cols),
-                Op::Sdd | Op::Attention => (small.m, small.n) = (rows, cols),
-            }
+            set(&mut small, Extents::of_stored(&spec, stored, along));
         } else {
             return Ok(small);
         }
     }
+}
+
+fn set(workload: &mut Workload, Extents { m, n, k }: Extents) {
+    (workload.m, workload.n, workload.k) = (m, n, k);
 }
 
 /// A pattern of so many of `of` block columns that is as dense.

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::card::Card;
 use super::prediction::both;
+use crate::{TuningProblem, Workload};
 
 /// Times as the file of a card has them.
 #[derive(Debug, Deserialize)]
@@ -43,6 +44,13 @@ pub(super) struct DenseTimes {
 pub(super) type Sizes = [usize; 3];
 
 impl Card {
+    /// The time of the dense library for the whole of a problem's matrices, in microseconds; none of an attention, which it has
+    /// no product for.
+    pub fn dense_us_of(&self, problem: &TuningProblem) -> Option<f64> {
+        let Workload { facts, m, n, k, .. } = problem.workload;
+        (!facts.is_attention()).then(|| self.dense_us([m, n, k], facts.spec(64).a))
+    }
+
     /// Microseconds that the dense library takes from cold caches for C\[m, n\] = A\[m, k\] B\[k, n\] of `[m, n, k]`, with
     /// the fastest of the algorithms that it proposes. Sizes that are no multiples of 16 bytes count as if they were padded
     /// to these: as they are the library takes up to five times as long.

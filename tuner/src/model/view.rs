@@ -44,11 +44,8 @@ impl View {
             rows: f64::from(rows),
             depth: f64::from(depth),
             along: problem.along() as f64,
-            along_k: match spec.op {
-                Op::Dsd => spec.b_layout == Layout::ColMajor,
-                Op::Dds => spec.a_layout == Layout::RowMajor,
-                Op::Sdd | Op::Attention => false,
-            },
+            along_k: (spec.op, spec.b_layout) == (Op::Dsd, Layout::ColMajor)
+                || (spec.op, spec.a_layout) == (Op::Dds, Layout::RowMajor),
             bytes: [sparse, dense, spec.out].map(|dtype| f64::from(dtype.bytes())),
             compulsory: work.compulsory_bytes() as f64,
         }

@@ -31,7 +31,7 @@ use rayon::prelude::*;
 use crate::model::{self, Card, Known, predict};
 use crate::problem::twin;
 use crate::space::Space;
-use crate::{Facts, SpaceError, TuningProblem, Workload};
+use crate::{Facts, SpaceError, TuningProblem};
 pub use choice::{Choice, Ranked, Why};
 pub use gpu::Gpu;
 pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
@@ -254,8 +254,7 @@ impl Tuner {
     }
 
     fn choice(&self, problem: &TuningProblem, spec: KernelSpec, why: Why) -> Choice {
-        let Workload { facts, m, n, k, .. } = problem.workload;
-        let dense_us = (!facts.is_attention()).then(|| self.card.dense_us([m, n, k], spec.a));
+        let dense_us = self.card.dense_us_of(problem);
         Choice { spec, why, problem: problem.clone(), dense_us, known: self.known }
     }
 

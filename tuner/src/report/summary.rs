@@ -6,7 +6,7 @@ use super::roofline::{Bound, Roof};
 use super::words;
 use crate::groups::{Group, Point};
 use crate::model::{Known, SURE_PREDICTED, Verdict, for_gpu};
-use crate::{DeviceKind, Record, Workload};
+use crate::{DeviceKind, Record};
 
 /// What ratios are of: a dense product of as many operations. It computes another product, so it is a yardstick and no
 /// alternative.
@@ -113,11 +113,10 @@ impl<'g, 'r> Summary<'g, 'r> {
 /// as fast, on cards whose times of the library were measured.
 fn stay_dense(group: &Group<'_>, ours: Option<f64>) -> Option<Advice> {
     let (problem, (card, known)) = (group.problem, for_gpu(&group.device.name, None));
-    let Workload { facts, m, n, k, .. } = problem.workload;
-    if group.device.kind != DeviceKind::Gpu || known != Known::Measured || facts.is_attention() {
+    if group.device.kind != DeviceKind::Gpu || known != Known::Measured {
         return None;
     }
-    let dense_us = card.dense_us([m, n, k], facts.spec(64).a);
+    let dense_us = card.dense_us_of(problem)?;
     match Verdict::of(dense_us / ours?, SURE_PREDICTED, problem.features.density() >= 1.0) {
         Verdict::Slower(times) => Some(Advice::Theirs(format!(
             "do not use bsr here: the dense library should take {dense_us:.1} us for the whole matrix, and be {} as fast",

@@ -140,9 +140,7 @@ where
 {
     fn untyped(self, op: Op) -> UntypedCall<'i> {
         let (sparse, dense, inputs) = (self.0.untyped(), self.1.untyped(), self.2.into());
-        match op {
-            Op::Dds => UntypedCall { a: dense, b: sparse, inputs },
-            Op::Dsd | Op::Sdd | Op::Attention => UntypedCall { a: sparse, b: dense, inputs },
-        }
+        let (a, b) = if op == Op::Dds { (dense, sparse) } else { (sparse, dense) };
+        UntypedCall { a, b, inputs }
     }
 }

@@ -90,9 +90,7 @@ where
 
     fn untyped(self, op: Op) -> UntypedHostCall<'h> {
         let (sparse, dense, inputs) = (self.0.view(), self.1.view(), self.2.into());
-        match op {
-            Op::Dds => UntypedHostCall { a: dense, b: sparse, pattern: None, inputs },
-            Op::Dsd | Op::Sdd | Op::Attention => UntypedHostCall { a: sparse, b: dense, pattern: None, inputs },
-        }
+        let (a, b) = if op == Op::Dds { (dense, sparse) } else { (sparse, dense) };
+        UntypedHostCall { a, b, pattern: None, inputs }
     }
 }
