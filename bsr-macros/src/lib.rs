@@ -51,14 +51,14 @@ use proc_macro::TokenStream;
 ///
 /// The type implements `bsr::Family`, whose `MEMBERS` are the kernels in order of the lists, the first list slowest.
 /// Every member is a kernel like any other, a type in the module `NAME_members`, named after its values. What cannot
-/// be planned is left out, and the documentation of the item says why; an attribute none of whose kernels can be
+/// be planned is omitted, and the documentation of the item says why; an attribute none of whose kernels can be
 /// planned is an error. At most 64 kernels are embedded.
 ///
 /// Type parameters of the function are element types: one dtype wherever the parameter is used, taken from the
 /// lists of `dtype`, `a`, `b` or `out`.
 ///
 /// # Epilogues
-/// The body of a function is what becomes of every sum, `acc`, before it is written; it may read further operands.
+/// The body of a function computes the result from each sum, `acc`, before it is written; it may read further operands.
 ///
 /// ```ignore
 /// #[bsr_kernel(bm = 128, bn = 256, bk = 64)]

@@ -35,7 +35,7 @@ Examples:
 Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels \
 and cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take \
 turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N (* M where B is sparse). Attentions are timed beside each other alone. The JSON \
-has one line a kernel; docs/src/bench-schema.md describes it. With --ptx the kernel of the one SPEC and the one in the file \
+has one line per kernel; docs/src/bench-schema.md describes it. With --ptx the kernel of the one SPEC and the one in the file \
 take turns; the fingerprint of their PTX names them.")]
 pub(super) struct Args {
     /// The kernels: `bm = .., bn = .., bk = ..`, or paths of .toml files. Several are timed in one run.

@@ -48,7 +48,7 @@ impl Group {
             Self::Release => "release",
             Self::Epilogue => "epilogue",
             Self::Switch => "tile switch",
-            Self::Merge => "split merge",
+            Self::Merge => "split-K fix-up",
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) trait Source {
     /// One of the words that the key takes.
     fn word<V: Vocabulary>(&mut self, key: Key) -> Option<V>;
 
-    /// A closure: what becomes of sums, or the score of a pair.
+    /// A closure: the epilogue, or the score of a query and a key.
     fn closure(&mut self, key: Key) -> Option<Epilogue>;
 }
 

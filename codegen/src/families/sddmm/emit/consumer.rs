@@ -1,4 +1,4 @@
-//! The consumers' multiply steps, and what becomes of a tile's sums before they are stored.
+//! The consumers' multiply steps, and the steps on the sums of a tile before they are stored.
 
 use serde::Serialize;
 

@@ -12,13 +12,9 @@ const UNIT: u32 = 16;
 
 pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let (m, n) = fragment(spec);
-    size("bm", "block rows", spec.bm, m, "an instruction computes whole fragments of rows", errors);
-    let (columns, why) = if n > UNIT {
-        (n, "an instruction computes whole fragments of columns")
-    } else {
-        (UNIT, "a pair of instructions computes 16 columns")
-    };
-    size("bn", "dense tile columns", spec.bn, columns, why, errors);
+    size("bm", "block rows", spec.bm, m, &format!("an instruction has {m} rows"), errors);
+    let (columns, instruction) = if n > UNIT { (n, "an instruction") } else { (UNIT, "a pair of instructions") };
+    size("bn", "dense tile columns", spec.bn, columns, &format!("{instruction} has {columns} columns"), errors);
     size("bk", "block columns", spec.bk, UNIT, "K is loaded in whole 16-byte vectors", errors);
     check_types(spec, errors);
     check_out(spec, arch, errors);
