@@ -75,6 +75,8 @@
 //!
 #![doc = include_str!("../INSTRUCTIONS.md")]
 
+mod address;
+mod arithmetic;
 mod asyncs;
 mod check;
 mod clusters;
@@ -85,16 +87,17 @@ mod machine;
 mod parse;
 mod program;
 mod report;
+mod run;
 mod schedule;
 mod trace;
 
-pub use asyncs::Fp8Accumulate;
 pub use check::{Finding, FindingKind, Side};
 pub use coverage::{Coverage, Statement};
 pub use machine::global::{BufferId, GlobalMemory};
-pub use machine::launch::{Launch, LaunchError, Options, Param};
+pub use machine::launch::{Fp8Accumulate, Launch, LaunchError, Options, Param};
 pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
 pub use parse::{ParseError, Span};
 pub use program::{INSTRUCTIONS, Instruction, Module, instruction_table, parse};
-pub use report::{Cost, Report, Writer, simulate};
+pub use report::{Report, Writer, simulate};
 pub use schedule::Schedule;
+pub use trace::Cost;

@@ -8,28 +8,13 @@ use crate::Coverage;
 use crate::check::{Finding, Side};
 use crate::clusters::{Access, cluster_race, read_only_path};
 use crate::machine::Machine;
-use crate::machine::exchange::Exchange;
 use crate::machine::global::{BufferId, GlobalMemory};
 use crate::machine::launch::{Launch, LaunchError, Options, product};
 use crate::machine::overlay::{Changes, Overlay, Pages, Touch, Wrote, merge};
+use crate::machine::released::Exchange;
 use crate::program::{Module, Program};
 use crate::schedule::Turns;
-use crate::trace::{self, Recorder};
-
-/// What a run cost, in the units of the model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// Warp instructions executed.
-    pub steps: u64,
-    /// Multiplications and additions: the tensor core's, and those of `fma`.
-    pub flops: u64,
-    /// Cycles the tensor cores were busy, over all blocks.
-    pub tensor_cycles: u64,
-    /// Bytes moved by asynchronous copies.
-    pub bytes_copied: u64,
-    /// Cycles of the longest-running cluster; approximate, see the trace's cost model.
-    pub cycles: u64,
-}
+use crate::trace::{self, Cost, Recorder};
 
 /// The outcome of a run.
 #[derive(Clone, Debug, Default)]
@@ -152,7 +137,7 @@ fn together(
     let new = |c| Machine::new(p, launch, options, params, overlay(), c);
     let mut machines: Vec<Machine<'_>> = (0..clusters).map(new).collect();
     let (mut pages, mut exchange) = (Pages::default(), Exchange::default());
-    let mut turns = Turns::new(options, machines.len());
+    let mut turns = Turns::new(options.schedule, options.seed, machines.len());
     while let Some((at, steps)) = turns.next(pages.changes) {
         let m = &mut machines[at];
         m.global.swap_pages(&mut pages);

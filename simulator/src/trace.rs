@@ -21,6 +21,21 @@ use serde_json::{Value, json};
 use crate::program::op::{FloatFn, Op, Pure};
 use crate::program::types::Space;
 
+/// What a run cost, in the units of the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Warp instructions executed.
+    pub steps: u64,
+    /// Multiplications and additions: the tensor core's, and those of `fma`.
+    pub flops: u64,
+    /// Cycles the tensor cores were busy, over all blocks.
+    pub tensor_cycles: u64,
+    /// Bytes moved by asynchronous copies.
+    pub bytes_copied: u64,
+    /// Cycles of the longest-running cluster; approximate, see the trace's cost model.
+    pub cycles: u64,
+}
+
 /// Cycles from issue to landing of a copy that finds its engine free.
 pub(crate) const COPY_LATENCY: u64 = 600;
 

@@ -4,21 +4,11 @@
 //! the first and put back when a warp waits. Between the two no thread may touch the registers, and one that does is
 //! reported.
 
-use crate::exec::product::Element;
+use crate::arithmetic::product::Element;
 use crate::machine::Machine;
+use crate::machine::warpgroup::{Warpgroup, WgOp};
 use crate::program::op::{Op, Wgmma};
 use crate::program::types::Ty;
-
-use super::warpgroup::{Warpgroup, WgOp};
-
-/// The accumulators that are not in their registers: row-major, of the operations' type.
-#[derive(Debug, Default)]
-pub(crate) struct Accumulators {
-    /// The instruction that has added to them last.
-    held: Option<u32>,
-    floats: Vec<f32>,
-    integers: Vec<i32>,
-}
 
 /// What accumulators are summed in.
 pub(crate) trait Held: Element {

@@ -1,8 +1,8 @@
 //! Carrying out copies, whenever the schedule lets them.
 
-use super::{Pending, Spot, Work};
+use crate::arithmetic::numbers::add_elements;
 use crate::check::FindingKind;
-use crate::exec::numbers::add_elements;
+use crate::machine::in_flight::{Pending, Spot, Work};
 use crate::machine::memory::{Place, Who};
 use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
 use crate::machine::{Exec, Machine, Stop};

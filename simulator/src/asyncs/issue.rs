@@ -1,10 +1,10 @@
 //! Issuing copies: operands are checked and the work is queued.
 
-use super::{Issued, LaneCopy, Pending, Spot, Ticket, Work};
+use crate::address::{PARAM_BASE, Window, classify};
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::{Proxy, Stamp};
-use crate::machine::address::{PARAM_BASE, Window, classify};
+use crate::machine::in_flight::{Issued, LaneCopy, Pending, Spot, Ticket, Work};
 use crate::machine::launch::Param;
 use crate::machine::memory::{Place, Who};
 use crate::machine::tensor_map::{MapAt, TensorMapDesc};

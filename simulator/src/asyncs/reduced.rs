@@ -1,16 +1,7 @@
 //! The FP8 tensor core's own sum, as an option: [`Fp8Accumulate::Reduced`].
 
-/// How `wgmma` adds products of FP8 operands to the accumulator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fp8Accumulate {
-    /// In single precision, like products of 16-bit operands.
-    #[default]
-    Single,
-    /// As measured on Hopper (DeepSeek-V3 Technical Report, section 3.5.2): within one instruction the accumulator
-    /// and all products are aligned to the largest of them and keep 14 bits from its leading bit on; what lies below
-    /// is cut off, towards zero.
-    Reduced,
-}
+#[cfg(doc)]
+use crate::machine::launch::Fp8Accumulate;
 
 /// Bits after the leading one that survive the alignment.
 const FRACTION_BITS: i32 = 13;

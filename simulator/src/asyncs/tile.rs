@@ -1,6 +1,6 @@
 //! The geometry of a tensor box: which bytes of global memory each row of it holds, and where they go.
 
-use crate::machine::address::SHARED_BASE;
+use crate::address::SHARED_BASE;
 use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
 
 /// One row of a box.

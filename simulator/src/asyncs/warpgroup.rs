@@ -3,60 +3,14 @@
 //! An operation starts when its four warps have issued it and runs in order with the others of its warpgroup. Each
 //! warp must by itself have waited for the operands: what the operation may rely on is what *all* four know.
 
-use std::collections::VecDeque;
-
-use super::accumulators::Accumulators;
 use crate::check::FindingKind;
-use crate::check::clock::View;
-use crate::check::shadow::{Proxy, Stamp};
+use crate::check::shadow::Proxy;
 use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
+use crate::machine::warpgroup::{ALL, WgOp};
 use crate::machine::{Exec, Flow, Machine};
 use crate::program::op::{Op, WgA, Wgmma};
 use crate::schedule::Schedule;
-
-#[derive(Clone, Debug)]
-pub(crate) struct WgOp {
-    pub(crate) pc: u32,
-    pub(crate) desc_a: u64,
-    pub(crate) desc_b: u64,
-    pub(crate) scale_d: bool,
-    /// Bit per warp of the group.
-    pub(crate) joined: u32,
-    pub(crate) done: bool,
-    pub(crate) view: View,
-    pub(crate) stamp: Stamp,
-    pub(crate) issued: u64,
-    pub(crate) due: u64,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Warpgroup {
-    /// Number of the operation at the front.
-    pub(crate) first: u64,
-    pub(crate) ops: VecDeque<WgOp>,
-    /// Operations done: all before this number.
-    pub(crate) done: u64,
-    pub(crate) accumulators: Accumulators,
-}
-
-const ALL: u32 = 0xf;
-
-impl Warpgroup {
-    pub(crate) fn get(&self, number: u64) -> Option<&WgOp> {
-        self.ops.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
-    }
-
-    /// Can the next operation run?
-    pub(crate) fn ready(&self) -> bool {
-        self.get(self.done).is_some_and(|o| o.joined == ALL)
-    }
-
-    /// Have the four warps issued every operation before `target`?
-    pub(crate) fn issued(&self, target: u64) -> bool {
-        (self.done..target).all(|n| self.get(n).is_some_and(|o| o.joined == ALL))
-    }
-}
 
 impl Machine<'_> {
     fn register_name(&self, r: u32) -> String {

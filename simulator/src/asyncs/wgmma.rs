@@ -4,12 +4,13 @@
 //! of k, rounding to nearest. The tensor core sums a k step with more care and truncates: results agree to the last
 //! bits of single precision, not bit by bit. Integers are exact.
 
-use super::reduced::{self, Fp8Accumulate};
-use super::warpgroup::WgOp;
+use super::reduced;
+use crate::address::SHARED_BASE;
+use crate::arithmetic::product::{Element, multiply, multiply_integers};
 use crate::check::FindingKind;
-use crate::exec::product::{Element, multiply, multiply_integers};
-use crate::machine::address::SHARED_BASE;
+use crate::machine::launch::Fp8Accumulate;
 use crate::machine::tensor_map::Swizzle;
+use crate::machine::warpgroup::WgOp;
 use crate::machine::{Exec, Machine};
 use crate::program::op::{WgA, Wgmma};
 use crate::program::types::Ty;

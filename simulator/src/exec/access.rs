@@ -1,11 +1,11 @@
 //! Loads, stores, atomics and the copies that threads issue one by one.
 
-use super::float;
-use super::numbers::add;
-use crate::asyncs::LaneCopy;
+use crate::arithmetic::float;
+use crate::arithmetic::numbers::add;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::check::shadow::{Proxy, Stamp};
+use crate::machine::in_flight::LaneCopy;
 use crate::machine::memory::{Place, Who};
 use crate::machine::warp::{CopyGroups, Wait};
 use crate::machine::{Exec, Flow, Machine};

@@ -1,10 +1,10 @@
 //! mbarrier instructions.
 
-use crate::asyncs::Spot;
+use crate::address::SHARED_BASE;
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::Proxy;
-use crate::machine::address::SHARED_BASE;
+use crate::machine::in_flight::Spot;
 use crate::machine::mbarrier::{COUNT_LIMIT, Mbarrier, Outcome, TX_LIMIT};
 use crate::machine::memory::{Place, Who};
 use crate::machine::warp::Wait;

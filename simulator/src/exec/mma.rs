@@ -1,6 +1,6 @@
 //! `mma.sync`: fragments as the ISA lays them out.
 
-use super::product::{Element, multiply, multiply_integers};
+use crate::arithmetic::product::{Element, multiply, multiply_integers};
 use crate::machine::Machine;
 use crate::machine::memory::Who;
 use crate::program::op::Mma;

@@ -3,19 +3,16 @@
 mod access;
 mod barrier;
 mod defined;
-pub(crate) mod float;
-pub(crate) mod int;
 mod matrix;
 mod mbarrier;
 mod mma;
-pub(crate) mod numbers;
 mod poll;
-pub(crate) mod product;
 mod pure;
 mod step;
 mod warp;
 mod wmma;
 
+use crate::arithmetic::float;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::machine::memory::Who;

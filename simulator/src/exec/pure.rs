@@ -1,9 +1,9 @@
 //! Instructions that compute, thread by thread.
 
-use super::{float, int};
+use crate::address::{Window, classify, param_to_generic, shared_to_generic, split_shared, with_rank};
+use crate::arithmetic::{float, int};
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
-use crate::machine::address::{Window, classify, param_to_generic, shared_to_generic, split_shared, with_rank};
 use crate::machine::memory::Who;
 use crate::machine::{Exec, Machine};
 use crate::program::op::{FloatFn, FloatMods, IntFn, Pure, Reg, Src};

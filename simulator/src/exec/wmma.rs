@@ -4,7 +4,7 @@
 //! from `l * p` on, over and over where there are more places than elements. A and B are counted as they lie in
 //! memory, so that a fragment which is loaded by rows and multiplied as columns gives a wrong product, as on hardware.
 
-use super::product::{Element, multiply};
+use crate::arithmetic::product::{Element, multiply};
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::machine::memory::{Place, Who};

@@ -4,24 +4,13 @@
 //! that acquires it learns a clock component that stands for this release, and passes it on by the barriers of its own
 //! cluster. Data that a strong vector access reads, which is too wide for a flag, must have been released and acquired.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::memory::Who;
-use super::strong::Fenced;
+use super::released::Fenced;
 use super::{Exec, Machine};
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::Stamp;
 use crate::program::op::{Scope, Semantics};
-
-/// What clusters that run together share beside the memory itself.
-#[derive(Debug, Default)]
-pub(crate) struct Exchange {
-    /// By place: what each cluster has released there.
-    released: HashMap<u64, BTreeMap<u32, View>>,
-    /// By place: the cluster and the access that has written it last.
-    written: HashMap<u64, (u32, Stamp)>,
-}
 
 impl Machine<'_> {
     /// A strong write of the bytes from `address` on.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::address::GLOBAL_BASE;
 use super::tensor_map::TensorMapDesc;
+use crate::address::GLOBAL_BASE;
 
 /// Names a buffer of a [`GlobalMemory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::global::{BufferId, GlobalMemory};
 use super::tensor_map::TensorMapDesc;
-use crate::asyncs::Fp8Accumulate;
 use crate::program::Program;
 use crate::program::target::Target;
 use crate::schedule::Schedule;
@@ -49,6 +48,18 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// The kernel's parameters, in order.
     pub params: Vec<Param>,
+}
+
+/// How `wgmma` adds products of FP8 operands to the accumulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fp8Accumulate {
+    /// In single precision, like products of 16-bit operands.
+    #[default]
+    Single,
+    /// As measured on Hopper (DeepSeek-V3 Technical Report, section 3.5.2): within one instruction the accumulator
+    /// and all products are aligned to the largest of them and keep 14 bits from its leading bit on; what lies below
+    /// is cut off, towards zero.
+    Reduced,
 }
 
 /// How to run it.

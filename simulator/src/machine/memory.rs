@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::address::{Window, classify, split_shared};
 use super::{Exec, Machine, Stop};
+use crate::address::{Window, classify, split_shared};
 use crate::check::FindingKind;
 use crate::check::clock::View;
 use crate::check::shadow::{Conflict, Memory, Proxy, Stamp};
@@ -69,7 +69,7 @@ impl Machine<'_> {
             }
             Space::Param => {
                 let size = u64::from(self.program.param_bytes);
-                let offset = raw.wrapping_sub(u64::from(super::address::PARAM_BASE));
+                let offset = raw.wrapping_sub(u64::from(crate::address::PARAM_BASE));
                 if offset.checked_add(u64::from(bytes)).is_none_or(|e| e > size) {
                     return self.fail(
                         FindingKind::OutOfBounds,
@@ -189,7 +189,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let place = format!("shared memory of block {cta} (byte {} of it)", offset + found[0].0.start as u64);
-        self.conflicts(now, writes, offset + u64::from(super::address::SHARED_BASE), &place, found)
+        self.conflicts(now, writes, offset + u64::from(crate::address::SHARED_BASE), &place, found)
     }
 
     /// An mbarrier is opaque: other accesses to its bytes are errors.

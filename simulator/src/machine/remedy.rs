@@ -1,16 +1,9 @@
 //! What should have ordered two accesses that race, and how.
 
 use super::Machine;
-use crate::asyncs::Spot;
 use crate::check::shadow::{Proxy, Stamp};
+use crate::machine::in_flight::Spot;
 use crate::program::op::{Op, Way};
-
-/// What a warp has last done at mbarriers, and where.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AtBarriers {
-    pub(crate) waited: Option<(Spot, u32)>,
-    pub(crate) arrived: Option<(Spot, u32)>,
-}
 
 impl Machine<'_> {
     /// An mbarrier by its place among those of its block, which is the stage of a ring.

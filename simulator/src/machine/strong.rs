@@ -3,34 +3,9 @@
 
 use super::Machine;
 use super::memory::{Place, Who};
+use super::released::{Fenced, Found, Released};
 use crate::check::clock::View;
 use crate::program::op::{Scope, Semantics};
-
-/// What the threads of one block have published at a place, by releases or fences of one scope.
-#[derive(Clone, Debug)]
-pub(crate) struct Released {
-    cta: usize,
-    scope: Scope,
-    view: View,
-}
-
-/// A fence that a warp has executed: its lanes, its scope, and what they knew.
-#[derive(Clone, Debug)]
-pub(crate) struct Fenced {
-    pub(crate) mask: u32,
-    pub(crate) scope: Scope,
-    pub(crate) view: View,
-}
-
-/// What relaxed reads have found released: acquired by the next fence, if its scope reaches.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    mask: u32,
-    /// Whether the block that released is the reader's own, so that every scope reaches it.
-    own: bool,
-    place: (u64, u64),
-    view: View,
-}
 
 impl Machine<'_> {
     /// A strong write publishes what its thread knows: all of it, or what it knew at its last fence.

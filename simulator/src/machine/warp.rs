@@ -2,14 +2,20 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::remedy::AtBarriers;
-use super::strong::{Fenced, Found};
-use crate::asyncs::Ticket;
+use super::in_flight::{Spot, Ticket};
+use super::released::{Fenced, Found};
 use crate::check::clock::{View, WarpViews};
 use crate::program::Program;
 
 /// Counts what the threads of the cluster have done that others could see, and what all clusters have changed in memory.
 pub(crate) type World = (u64, u64);
+
+/// What a warp has last done at mbarriers, and where.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AtBarriers {
+    pub(crate) waited: Option<(Spot, u32)>,
+    pub(crate) arrived: Option<(Spot, u32)>,
+}
 
 /// A strong read that may be a poll: when it was last executed, and the state of the warp if the world has not changed
 /// since.

@@ -10,7 +10,7 @@ use super::target::{Level, available_name};
 use super::types::{Space, Ty};
 use super::uses::Uses;
 use super::{Inst, Limits, ParamDecl, Program, Source};
-use crate::machine::address::SHARED_BASE;
+use crate::address::SHARED_BASE;
 use crate::parse::ast::{Directive, Entry, Module, Statement, Variable};
 use crate::parse::{ParseError, Parsed};
 
@@ -43,7 +43,7 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
     for p in &entry.params {
         offset = offset.next_multiple_of(p.align);
         params.push(ParamDecl { name: p.name.text.clone(), offset, bytes: p.bytes as u32, align: p.align });
-        b.declare(p, Symbol::Param(crate::machine::address::PARAM_BASE + offset))?;
+        b.declare(p, Symbol::Param(crate::address::PARAM_BASE + offset))?;
         offset = offset.saturating_add(p.bytes as u32);
         if offset > 4096 {
             return Err(ParseError::new(p.name.span, format!("the parameters take {offset} bytes; a kernel has 4096")));

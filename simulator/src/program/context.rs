@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::op::{Addr, PredSrc, Reg, Src};
+use super::operand::{Addr, PredSrc, Reg, Src};
 use super::target::{Level, available_name};
 use super::types::{Space, Special, Ty};
 use crate::parse::ast::{Instr, Name, Operand, OperandKind};

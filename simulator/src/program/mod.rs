@@ -8,6 +8,7 @@ pub(crate) mod op;
 mod op_async;
 mod op_matrix;
 mod op_pure;
+mod operand;
 mod table;
 pub(crate) mod target;
 pub(crate) mod types;

@@ -1,6 +1,6 @@
 //! Operations on mbarriers and of the copy engine.
 
-use super::op::{Addr, Reg, Scope, Src};
+use super::operand::{Addr, Reg, Scope, Src};
 use super::types::Ty;
 
 #[derive(Clone, Debug)]

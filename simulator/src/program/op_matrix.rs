@@ -1,6 +1,6 @@
 //! Operations of the tensor core.
 
-use super::op::{PredSrc, Reg, Src};
+use super::operand::{PredSrc, Reg, Src};
 use super::types::Ty;
 
 /// The A operand of `wgmma`.

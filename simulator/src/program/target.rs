@@ -2,7 +2,6 @@
 //!
 //! Targets and versions as `ptxas` 13.0 accepts them; `tests/targets.rs` holds the table against it.
 
-use super::context::Context;
 use crate::parse::ast::Name;
 use crate::parse::{ParseError, Parsed, Span};
 
@@ -213,15 +212,14 @@ impl Need {
     }
 }
 
-impl Context<'_> {
-    /// Refuses an opcode that the module's target or version does not have.
-    pub(super) fn available(&self) -> Parsed<()> {
-        let later = LATER.iter().filter(|n| n.target == self.level.target);
-        let facts = NEEDS.iter().chain(later).filter(|n| n.applies(&self.instr.opcode));
-        let (target, version) =
-            facts.fold((TARGETS[0].target, TARGETS[0].version), |(t, v), n| (t.max(n.target), v.max(n.version)));
-        self.level.grant(&self.opcode(), self.instr.opcode[0].span, target, version)
-    }
+/// Refuses an opcode that the module's target or version does not have.
+pub(super) fn available(level: Level, opcode: &[Name]) -> Parsed<()> {
+    let later = LATER.iter().filter(|n| n.target == level.target);
+    let facts = NEEDS.iter().chain(later).filter(|n| n.applies(opcode));
+    let (target, version) =
+        facts.fold((TARGETS[0].target, TARGETS[0].version), |(t, v), n| (t.max(n.target), v.max(n.version)));
+    let name = opcode.iter().map(|n| n.text.as_str()).collect::<Vec<_>>().join(".");
+    level.grant(&name, opcode[0].span, target, version)
 }
 
 /// Refuses a special register or a directive that the module's target does not have.

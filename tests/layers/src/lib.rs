@@ -96,6 +96,28 @@ fn macros() {
 }
 
 #[test]
+fn simulator() {
+    let layers = [
+        "address",
+        "parse",
+        "program",
+        "arithmetic",
+        "check",
+        "schedule",
+        "trace",
+        "coverage",
+        "machine",
+        "asyncs",
+        "exec",
+        "deadlock",
+        "run",
+        "clusters",
+        "report",
+    ];
+    check(&Crate::read("simulator"), "", &layers);
+}
+
+#[test]
 fn tuner() {
     let layers = [
         "problem",

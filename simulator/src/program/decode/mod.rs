@@ -13,11 +13,12 @@ mod wmma;
 
 use super::context::Context;
 use super::op::{Op, PredSrc};
+use super::target::available;
 use crate::parse::Parsed;
 
 /// Decodes one instruction; what is not known is an error on its own word.
 pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
-    cx.available()?;
+    available(cx.level, &cx.instr.opcode)?;
     let guard = match &cx.instr.guard {
         Some((negated, name)) => Some(cx.guard(*negated, name)?),
         None => None,
