@@ -347,7 +347,7 @@ fn a_barrier_that_nobody_releases_is_a_deadlock_that_names_who_waits() {
     let folder = tempfile::tempdir().unwrap();
     let file = without(&folder, "mbarrier.arrive.expect_tx");
     bsr(&["check", SMALL, "--ptx", &file, "--problems", "1"]).assert().code(1).stderr(
-        contains("Deadlock: nobody can proceed")
+        contains("Deadlock: no thread can proceed")
             .and(contains(": mbarrier.try_wait.parity"))
             .and(contains("more groups of threads")),
     );
@@ -388,7 +388,7 @@ fn a_missing_wait_is_one_race_that_names_the_stage_the_buffer_the_barrier_and_th
     assert!(said.starts_with("error: 1 finding in "), "{said}");
     for words in [
         "Race: a write, then a read, of the same bytes of shared memory of block 0 (byte ",
-        "nothing that orders them: the copy completes mbarrier ",
+        "are not ordered: the copy completes mbarrier ",
         ", and the later access must wait for that phase; its warp last waited for mbarrier ",
         "at addresses 0x",
         ": wgmma.mma_async",
@@ -396,7 +396,7 @@ fn a_missing_wait_is_one_race_that_names_the_stage_the_buffer_the_barrier_and_th
     ] {
         assert!(said.contains(words), "no {words:?} in {said}");
     }
-    assert_eq!(said.matches("nothing that orders them").count(), 1, "{said}");
+    assert_eq!(said.matches("are not ordered").count(), 1, "{said}");
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn a_stage_that_is_filled_too_early_is_called_so() {
 fn registers_that_the_pool_does_not_have_are_summed() {
     let folder = tempfile::tempdir().unwrap();
     let said = said(&without(&folder, "setmaxnreg.dec"));
-    assert!(said.contains("Deadlock: nobody can proceed"), "{said}");
+    assert!(said.contains("Deadlock: no thread can proceed"), "{said}");
     let (_, sum) = said.split_once("more registers from the block's pool of ").unwrap();
     assert!(sum.starts_with("64512: 12 warps x 32 x 168 = 64512 are held and 0 are free; setmaxnreg.dec of "), "{sum}");
 }

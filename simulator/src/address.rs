@@ -8,7 +8,7 @@
 pub(crate) const SHARED_BASE: u32 = 0x400;
 /// First byte of parameter space.
 pub(crate) const PARAM_BASE: u32 = 0x210;
-/// Where the first global buffer lies.
+/// Where the first global buffer is.
 pub(crate) const GLOBAL_BASE: u64 = 0x7000_0000_0000;
 const SHARED_WINDOW: u64 = 1 << 48;
 const PARAM_WINDOW: u64 = 1 << 49;

@@ -17,7 +17,7 @@ pub struct Statement {
     pub line: u32,
     /// The line itself.
     pub text: String,
-    /// The comment that heads the section it stands in.
+    /// The comment at the head of its section.
     pub section: Option<String>,
     /// The instructions after which a thread may execute this one, by their places among the kernel's statements.
     pub after: Vec<usize>,

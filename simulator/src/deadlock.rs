@@ -1,4 +1,4 @@
-//! What is said when nobody can go on.
+//! What is reported when no thread can proceed.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Machine<'_> {
                 sides.push(self.side(w, f.mask, f.pc, format!("waits: {why}")));
             }
         }
-        let message = format!("nobody can proceed; {} groups of threads wait: {}", sides.len(), reasons.join("; "));
+        let message = format!("no thread can proceed; {} groups of threads wait: {}", sides.len(), reasons.join("; "));
         let finding = Finding {
             kind: FindingKind::Deadlock,
             message,
@@ -41,7 +41,7 @@ impl Machine<'_> {
             Wait::Mbar { cta, offset, phase } => match self.ctas[*cta].mbarriers.get(offset) {
                 Some(b) => {
                     let last = b.last_arrive.map_or_else(
-                        || "nobody has arrived yet".into(),
+                        || "no thread has arrived yet".into(),
                         |pc| format!("the last arrival was at {}", self.program.where_is(pc)),
                     );
                     format!(
@@ -54,7 +54,7 @@ impl Machine<'_> {
                 }
                 None => format!("mbarrier at byte {offset} of block {cta}, which does not exist any more"),
             },
-            Wait::Poll { .. } => "a poll of what nobody changes any more: a flag that is never set".into(),
+            Wait::Poll { .. } => "a poll of memory that no thread will change: a flag that is never set".into(),
             Wait::NamedBarrier { id } => format!("barrier {id} of the block"),
             Wait::Cluster { generation } => {
                 let live: u32 = self.warps.iter().map(|w| w.live.count_ones()).sum();
@@ -72,7 +72,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The sum of a block's registers: what a warp asks for, what is free, and who holds the rest.
+    /// The sum of a block's registers: what a warp requests, what is free, and which warps have the rest.
     fn pool(&self, w: usize, need: u32) -> String {
         let cta = self.warps[w].cta;
         let mut holders: BTreeMap<u32, u32> = BTreeMap::new();
@@ -84,8 +84,8 @@ impl Machine<'_> {
             holders.iter().map(|(registers, warps)| format!("{warps} warps x 32 x {registers}")).collect();
         let free = self.ctas[cta].free_registers;
         format!(
-            "{need} more registers from the block's pool of {}: {} = {held} are held and {free} are free; \
-             setmaxnreg.dec of other warps must give {} more back, or the warp ask for less",
+            "{need} more registers from the block's pool of {}: {} = {held} are in use and {free} are free; \
+             setmaxnreg.dec of other warps must give {} more back, or the warp must request fewer",
             held + free,
             words.join(" + "),
             need.saturating_sub(free)

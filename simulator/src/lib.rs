@@ -28,15 +28,15 @@
 //! assert_eq!(memory.bytes(data)[4..8], [2, 0, 0, 0]);
 //! ```
 //!
-//! # How it thinks
+//! # How it works
 //!
 //! * **Threads** run warp by warp; a diverged warp is several *fragments*, each with its own program counter, that
 //!   join where they meet. Instructions that need threads together (`.aligned`, `.sync` with a member mask) wait for
 //!   them.
 //! * **Asynchronous work** (copies, the tensor core) is queued when it is issued and done when the [`Schedule`] says:
 //!   at once, as late as possible, or in an order drawn from the seed. Loads may arrive in parts.
-//! * **Happens-before** is kept with vector clocks: every thread has a component, its `cp.async` have one, and so has
-//!   every other asynchronous operation. Each byte of shared memory knows who wrote it last and who has read it since;
+//! * **Happens-before** is tracked with vector clocks: every thread has a component, its `cp.async` have one, and so has
+//!   every other asynchronous operation. Each byte of shared memory records its last writer and the readers since;
 //!   two accesses that conflict and are not ordered are a [`FindingKind::Race`], even if the result came out right. The
 //!   clocks also carry which writes a `fence.proxy.async` has made visible to the asynchronous proxy.
 //! * **Clusters** run in parallel on private copies of what they write; two clusters that touch the same bytes, one
@@ -44,7 +44,7 @@
 //!   a kernel that uses global atomics or strong accesses run in turns on one memory: what one releases at a place and
 //!   another acquires there is ordered, if the scopes reach that far, and a strong vector load of data that was not so
 //!   handed over is a finding. Without clusters every block is one by itself.
-//! * **Polls**: a warp that comes back to a strong access in the very same state, while nobody has changed anything, waits
+//! * **Polls**: a warp that comes back to a strong access in the very same state, while nothing has changed, waits
 //!   for a change; clusters of which each only waits so are a deadlock.
 //! * **Dependent launches** ([`Options::dependent`]): an earlier kernel may still be writing every buffer that is not
 //!   [settled](GlobalMemory::settle); an access that no `griddepcontrol.wait` is ordered before is a finding.

@@ -25,9 +25,9 @@ pub struct Report {
     pub cost: Cost,
     /// What was executed.
     pub coverage: Coverage,
-    /// A Chrome / Perfetto trace (JSON), if it was asked for; a microsecond of it is a cycle of the cost model.
+    /// A Chrome / Perfetto trace (JSON), if it was requested; a microsecond of it is a cycle of the cost model.
     pub trace: Option<String>,
-    /// Who has written which bytes of global memory, if it was asked for: cluster by cluster, in order.
+    /// Who has written which bytes of global memory, if it was requested: cluster by cluster, in order.
     pub writers: Vec<Writer>,
 }
 

@@ -225,7 +225,7 @@ impl Machine<'_> {
             && b.phase > phase + 1
         {
             let text = format!(
-                "a thread waits for phase {phase} of the mbarrier at byte {offset} of block {cta}'s shared memory, which has completed phase {} before it could look: the parity cannot tell them apart",
+                "a thread waits for phase {phase} of the mbarrier at byte {offset} of block {cta}'s shared memory, which has completed phase {} before the thread read it: the two phases have the same parity",
                 b.phase - 1
             );
             return self.fail(FindingKind::PhaseOverrun, w, mask, pc, text);

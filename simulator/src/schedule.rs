@@ -67,7 +67,7 @@ impl Turns {
     }
 
     /// The cluster to run, and for how many steps, when memory has been changed so often; none when all are over, or poll
-    /// what nobody changes any more.
+    /// what no cluster changes any more.
     pub(crate) fn next(&mut self, changes: u64) -> Option<(usize, u64)> {
         let ready: Vec<usize> =
             self.running.iter().filter(|(_, polls)| *polls != Some(changes)).map(|(cluster, _)| *cluster).collect();
@@ -101,7 +101,7 @@ impl Turns {
     }
 }
 
-/// What can happen next: warps, copies, and warpgroups whose tensor core has work. Lists that are made anew at every step.
+/// What can happen next: warps, copies, and warpgroups whose tensor core has work. The lists are rebuilt at every step.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
     pub(crate) ready: Vec<usize>,

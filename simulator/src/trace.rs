@@ -188,10 +188,10 @@ impl Lanes {
 
 /// The text of a Chrome / Perfetto trace (JSON): a process for each CTA, a thread for each track.
 ///
-/// Viewers ask that of two slices on one track one lies inside the other or they do not meet; Perfetto leaves out a slice
-/// that breaks the rule. A warp's waits lie inside its life; copies in flight, which overlap, are spread over lanes.
+/// Viewers require that of two slices on one track one is inside the other or they do not overlap; Perfetto drops a slice
+/// that breaks the rule. A warp's waits are inside its life; copies in flight, which overlap, are spread over lanes.
 pub(crate) fn chrome(mut events: Vec<Event>) -> String {
-    // On a track the longer of two that begin together holds the other.
+    // On a track the longer of two that begin together contains the other.
     events.sort_by(|a, b| {
         let key = |e: &Event| (e.cluster, e.cta, e.unit, e.from, std::cmp::Reverse(e.to));
         key(a).cmp(&key(b))

@@ -23,7 +23,7 @@ pub(crate) fn to_f32(raw: u64, ty: Ty) -> f32 {
     }
 }
 
-/// The values of elements that lie one after the other in memory, exactly.
+/// The values of elements that are contiguous in memory, exactly.
 pub(crate) fn widen(bytes: &[u8], ty: Ty, out: &mut Vec<f32>) {
     let halves = bytes.as_chunks::<2>().0.iter().map(|raw| u16::from_le_bytes(*raw));
     match ty {
@@ -89,7 +89,7 @@ pub(crate) enum Direction {
     Up,
 }
 
-/// Steps the 16- or 32-bit pattern nearest to `v` so that it lies on the side `d` asks for.
+/// Steps the 16- or 32-bit pattern nearest to `v` so that it is on the side that `d` requires.
 fn directed(nearest: u32, value: impl Fn(u32) -> f64, v: f64, d: Direction, sign: u32) -> u32 {
     let low = match d {
         Direction::Nearest => return nearest,

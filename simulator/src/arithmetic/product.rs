@@ -7,7 +7,7 @@ use crate::program::types::{Ty, sign_extend};
 pub(crate) trait Element: Copy + Default + std::ops::Neg<Output = Self> {
     /// The value of the low bits of `raw`, exactly.
     fn of(raw: u64, ty: Ty) -> Self;
-    /// The values of elements that lie one after the other in memory.
+    /// The values of elements that are contiguous in memory.
     fn widen(bytes: &[u8], ty: Ty, out: &mut Vec<Self>) {
         out.extend(
             bytes

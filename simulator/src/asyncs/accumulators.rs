@@ -111,12 +111,12 @@ impl Machine<'_> {
     }
 }
 
-/// How far from a warp's first thread the others' elements lie.
+/// How far the other threads' elements are from the first thread's.
 fn lane_places(w: &Wgmma) -> [usize; 32] {
     std::array::from_fn(|l| l / 4 * w.n as usize + l % 4 * 2)
 }
 
-/// Where in D register `i` of the first thread of warp `q` stands; thread `l` has rows 16q + l/4 and + 8, columns
+/// Where in D register `i` of the first thread of warp `q` is; thread `l` has rows 16q + l/4 and + 8, columns
 /// 8j + 2(l%4) and + 1. A register of f16 holds both columns.
 fn place(w: &Wgmma, q: usize, i: usize) -> usize {
     let n = w.n as usize;

@@ -211,7 +211,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The box as it lies in shared memory, row after row without swizzle. Only what will be written is read.
+    /// The box as it is in shared memory, row after row without swizzle. Only what will be written is read.
     fn read_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], from: Spot) -> Exec<Vec<u8>> {
         let (cta, from) = from;
         let row_bytes = map.row_bytes();

@@ -14,7 +14,7 @@ use crate::program::types::Space;
 use crate::schedule::Schedule;
 
 impl<'a> Machine<'a> {
-    /// Where the tensor map at an address lies.
+    /// Where the tensor map at an address is.
     pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<MapAt> {
         let raw = self.raw_address(who.w, lane, a);
         let place = match a.space {
@@ -48,7 +48,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The tensor map that lies there.
+    /// The tensor map that is there.
     pub(super) fn map(&self, at: MapAt) -> Exec<&'a TensorMapDesc> {
         let (launch, memory) = (self.launch, self.global.base);
         let found = match at {
@@ -103,7 +103,7 @@ impl<'a> Machine<'a> {
                 who.w,
                 1 << lane,
                 who.pc,
-                "this side of the copy lies in shared memory",
+                "this side of the copy must be in shared memory",
             );
         };
         let Some(mask) = multicast else {
@@ -138,7 +138,7 @@ impl<'a> Machine<'a> {
                 who.w,
                 1 << lane,
                 who.pc,
-                "the multicast mask is 0: nobody receives the copy",
+                "the multicast mask is 0: no block receives the copy",
             );
         }
         Ok(out)
@@ -281,7 +281,7 @@ impl<'a> Machine<'a> {
                         who.w,
                         who.mask,
                         who.pc,
-                        "the source lies in global memory",
+                        "the source must be in global memory",
                     );
                 };
                 let Some(barrier) = &b.barrier else {
@@ -308,7 +308,7 @@ impl<'a> Machine<'a> {
                         who.w,
                         who.mask,
                         who.pc,
-                        "the destination lies in global memory",
+                        "the destination must be in global memory",
                     );
                 };
                 let from = self.spots(who, lane, &b.from, bytes, 16, None)?[0];

@@ -6,9 +6,9 @@ use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
 /// One row of a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// First byte of the row within the tensor, when any of it lies inside.
+    /// First byte of the row within the tensor, when any of it is inside.
     pub(crate) start: u64,
-    /// Elements of the row that lie inside the tensor: a range of the box's inner dimension.
+    /// Elements of the row that are inside the tensor: a range of the box's inner dimension.
     pub(crate) inside: std::ops::Range<u32>,
 }
 
@@ -52,7 +52,7 @@ impl TensorMapDesc {
         Row { start: start + byte, inside: first as u32..last as u32 }
     }
 
-    /// The bytes that stand for elements outside the tensor.
+    /// The bytes of elements outside the tensor.
     pub(crate) fn fill(&self, out: &mut [u8]) {
         let nan: &[u8] = match self.element {
             TensorElement::F16 => &[0xff, 0x7f],
@@ -69,7 +69,7 @@ impl TensorMapDesc {
         }
     }
 
-    /// Where 16-byte unit `unit` of row `r` lies, as an offset in the block's shared memory.
+    /// Where 16-byte unit `unit` of row `r` is, as an offset in the block's shared memory.
     pub(crate) fn unit(&self, to: u32, r: u32, unit: u32) -> u32 {
         let linear = SHARED_BASE + to + r * self.row_pitch() + unit * 16;
         self.swizzle.apply(linear) - SHARED_BASE

@@ -190,7 +190,7 @@ impl Machine<'_> {
                 who.w,
                 who.mask,
                 who.pc,
-                "no wgmma.fence stands before the first wgmma.mma_async of the warp",
+                "the first wgmma.mma_async of the warp has no wgmma.fence before it",
             );
         }
         let a: &[u32] = match &op.a {
@@ -207,7 +207,7 @@ impl Machine<'_> {
             ];
             return self.report(
                 FindingKind::WgmmaRegisters,
-                format!("{name} is touched and then used by wgmma without wgmma.fence between"),
+                format!("{name} is touched and then used by wgmma with no wgmma.fence in between"),
                 sides,
                 None,
             );

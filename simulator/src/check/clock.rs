@@ -3,7 +3,7 @@
 //! Every thread of a cluster has two components, one that counts its releases and one that counts its `cp.async`; every
 //! other asynchronous operation in flight has one too (its *slot*). What a thread knows is a [`View`]: `seen` says up
 //! to which point each other thread's accesses happened before now, `fenced` up to which point they are also visible to
-//! the asynchronous proxy (a `fence.proxy.async` lies on the way).
+//! the asynchronous proxy (there is a `fence.proxy.async` in between).
 
 use std::rc::Rc;
 

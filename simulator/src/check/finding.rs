@@ -11,7 +11,7 @@ pub enum FindingKind {
     Race,
     /// Bytes that the generic proxy wrote reach the asynchronous proxy without `fence.proxy.async`.
     MissingProxyFence,
-    /// Shared memory is read that nobody wrote.
+    /// Shared memory is read before it is written.
     UninitialisedRead,
     /// A register or predicate is read that nothing has written.
     UninitialisedRegister,
@@ -19,7 +19,7 @@ pub enum FindingKind {
     ReadOnlyPath,
     /// An access outside its buffer, its block's shared memory or its parameters.
     OutOfBounds,
-    /// An address or size that does not have the alignment the instruction asks for.
+    /// An address or size that does not have the alignment that the instruction requires.
     Misaligned,
     /// An mbarrier used before init, after inval, or overwritten.
     BarrierMisuse,
@@ -64,7 +64,7 @@ pub struct Side {
     pub line: u32,
     /// The line itself.
     pub text: String,
-    /// The comment that heads the section it stands in.
+    /// The comment at the head of its section.
     pub section: Option<String>,
     /// Block rank within its cluster.
     pub cta: u32,

@@ -124,7 +124,7 @@ enum Known {
     Fenced(Memory),
 }
 
-/// Where bytes lie.
+/// Where bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
     Shared,
@@ -161,7 +161,7 @@ fn compare(
     block: u16,
 ) -> Option<Conflict> {
     if now.each && !now.mask.is_power_of_two() {
-        // Two of the lanes stand for all: they know the same, and what one of them did is not ordered before the other.
+        // Two of the lanes represent all: they know the same, and what one of them did is not ordered before the other.
         let alone = |lane: u32| Stamp { mask: 1 << lane, each: false, ..*now };
         let mut two = lanes(now.mask).take(2).map(alone);
         return two.find_map(|now| compare((before, before_writes), &now, view, memory, block));
@@ -270,7 +270,7 @@ impl States {
         }
     }
 
-    /// A read of these bytes; of shared memory, reading what nobody wrote is an error.
+    /// A read of these bytes; of shared memory, reading what was never written is an error.
     pub(crate) fn read(&mut self, shadow: &mut [u32], now: &Stamp, view: &View, memory: Memory) {
         self.memo(now, false);
         for (at, run) in runs(shadow) {
@@ -299,7 +299,7 @@ impl States {
 
     fn after_read(&mut self, id: u32, now: &Stamp, view: &View) -> u32 {
         if id == 0 {
-            return 0; // stays unwritten, so that every reader is told
+            return 0; // stays unwritten, so that every reader is reported
         }
         let State { write, read, .. } = self.all[id as usize];
         let same = |r: &Stamp| r.base == now.base && r.tick == now.tick && r.pc == now.pc;

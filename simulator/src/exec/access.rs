@@ -149,7 +149,7 @@ impl Machine<'_> {
                             who.w,
                             1 << l,
                             who.pc,
-                            format!("cp.async of {bytes} bytes is asked to read {real}"),
+                            format!("cp.async of {bytes} bytes has a src-size of {real}"),
                         );
                     }
                     let Place::Shared(cta, offset) = self.resolve(who, l, to, *bytes, *bytes)? else {
@@ -211,7 +211,7 @@ impl Machine<'_> {
     }
 
     /// Strong accesses to one place pass on what their thread knows (relaxed ones too: fences around them are not
-    /// told apart).
+    /// distinguished).
     /// Commit and wait of `cp.async` and bulk groups.
     pub(super) fn groups(&mut self, who: Who, op: &Op) -> Exec<Flow> {
         let bulk = matches!(op, Op::BulkCommit | Op::BulkWait { .. });

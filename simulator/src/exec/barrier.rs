@@ -150,7 +150,7 @@ impl Machine<'_> {
                     who.w,
                     1 << l,
                     who.pc,
-                    "a thread arrives at the cluster barrier twice without waiting between",
+                    "a thread arrives at the cluster barrier twice without waiting in between",
                 );
             }
             self.warps[who.w].cluster_arrived[l as usize] = generation + 1;

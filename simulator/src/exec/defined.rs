@@ -79,7 +79,7 @@ impl Machine<'_> {
 
     fn undefined(&mut self, who: Who, lanes: u32, name: &str) -> Exec<()> {
         let text = format!(
-            "{name} is used, and nothing has written it, or what it was computed from: its value is undefined; set it first"
+            "{name} is undefined here: it was not written, or was computed from an undefined value; write it first"
         );
         let sides = vec![self.side(who.w, lanes, who.pc, format!("reads {name}"))];
         self.report(FindingKind::UninitialisedRegister, text, sides, None)

@@ -75,7 +75,7 @@ impl Machine<'_> {
                 who.w,
                 1 << lane,
                 who.pc,
-                "the rows of ldmatrix and stmatrix lie in shared memory",
+                "the rows of ldmatrix and stmatrix must be in shared memory",
             ),
         }
     }

@@ -28,7 +28,7 @@ impl Machine<'_> {
     fn spot(&mut self, who: Who, l: u32, addr: &Addr) -> Exec<Spot> {
         match self.resolve(who, l, addr, 8, 8)? {
             Place::Shared(cta, offset) => Ok((cta, offset)),
-            _ => self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, "an mbarrier lies in shared memory"),
+            _ => self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, "an mbarrier must be in shared memory"),
         }
     }
 
@@ -149,7 +149,7 @@ impl Machine<'_> {
                     self.side(who.w, who.mask, who.pc, "uses the barrier"),
                     self.side(init.warp as usize, init.mask, init.pc, "initialises it"),
                 ];
-                let text = format!("{} is used without anything that orders the use after its init", Self::name(spot));
+                let text = format!("{} is used, but the use is not ordered after its init", Self::name(spot));
                 self.report(FindingKind::BarrierMisuse, text, sides, Some(Self::bytes_of(spot)))?;
             }
         }
@@ -159,7 +159,7 @@ impl Machine<'_> {
                     who.w,
                     who.mask,
                     who.pc,
-                    if by_copy { "hands the barrier to the async proxy" } else { "uses the barrier of another block" },
+                    if by_copy { "passes the barrier to the async proxy" } else { "uses the barrier of another block" },
                 ),
                 self.side(init.warp as usize, init.mask, init.pc, "initialises it"),
             ];

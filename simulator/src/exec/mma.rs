@@ -82,7 +82,7 @@ impl Machine<'_> {
     }
 }
 
-/// Where in C register `i` of thread `l` stands; one of f16 holds the next element as well.
+/// Where in C register `i` of thread `l` is; one of f16 has the next element as well.
 fn place(ty: Ty, l: usize, i: usize) -> usize {
     let (row, column) = if ty == Ty::F16 { (i, 0) } else { (i / 2, i % 2) };
     (l / 4 + row * 8) * N + l % 4 * 2 + column

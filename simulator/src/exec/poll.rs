@@ -12,7 +12,7 @@ impl Machine<'_> {
         (self.epoch, self.global.changes())
     }
 
-    /// A strong access that returns a value. If the warp was here before in the very same state, and nobody has changed anything
+    /// A strong access that returns a value. If the warp was here before in the very same state, and nothing has changed
     /// since, it will come again and again: it polls, and waits for a change.
     pub(super) fn poll(&mut self, who: Who) -> Option<Wait> {
         let world = self.world();

@@ -82,7 +82,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Joins fragments of the warp that stand at the same instruction. Gives the index of the joined one.
+    /// Joins fragments of the warp that are at the same instruction. Returns the index of the joined one.
     fn gather(&mut self, w: usize, f: usize) -> usize {
         let warp = &mut self.warps[w];
         if warp.fragments.len() == 1 {

@@ -1,7 +1,7 @@
 //! `wmma`: whole matrices in fragments that only its own instructions can read.
 //!
 //! The ISA says nothing of which element a thread holds. Here lane `l` of a matrix with 32 p elements holds p of them
-//! from `l * p` on, over and over where there are more places than elements. A and B are counted as they lie in
+//! from `l * p` on, over and over where there are more places than elements. A and B are counted as they are in
 //! memory, so that a fragment which is loaded by rows and multiplied as columns gives a wrong product, as on hardware.
 
 use crate::arithmetic::product::{Element, multiply};
@@ -18,8 +18,8 @@ impl WmmaMatrix {
         (if by_rows { row * self.columns() + column } else { column * self.rows() + row }) as usize
     }
 
-    /// The number of the element that stands in place `slot` of a lane.
-    fn held(&self, lane: usize, slot: usize) -> usize {
+    /// The number of the element in slot `slot` of a lane.
+    fn element(&self, lane: usize, slot: usize) -> usize {
         let each = self.elements() / 32;
         lane * each + slot % each
     }
@@ -131,7 +131,7 @@ impl Machine<'_> {
         for (i, r) in regs.iter().enumerate() {
             for (l, v) in file[*r as usize].iter().enumerate() {
                 for j in 0..per {
-                    all[m.held(l, i * per + j)] = v >> (j as u32 * bits) & m.ty.mask();
+                    all[m.element(l, i * per + j)] = v >> (j as u32 * bits) & m.ty.mask();
                 }
             }
         }
@@ -141,8 +141,9 @@ impl Machine<'_> {
     fn put_wmma(&mut self, who: Who, regs: &[Reg], m: &WmmaMatrix, all: &[u64]) {
         let (per, bits) = (m.per_register(), m.ty.bits());
         for (i, r) in regs.iter().enumerate() {
-            let out =
-                std::array::from_fn(|l| (0..per).fold(0, |v, j| v | all[m.held(l, i * per + j)] << (j as u32 * bits)));
+            let out = std::array::from_fn(|l| {
+                (0..per).fold(0, |v, j| v | all[m.element(l, i * per + j)] << (j as u32 * bits))
+            });
             self.set(who.w, who.mask, *r, &out);
         }
     }

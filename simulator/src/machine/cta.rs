@@ -13,7 +13,7 @@ pub(crate) struct Cta {
     pub(crate) shadow: Vec<u32>,
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
     pub(crate) named: Vec<NamedBarrier>,
-    /// Registers of the pool that nobody holds.
+    /// Registers of the pool that are free.
     pub(crate) free_registers: u32,
     pub(crate) live_warps: u32,
     pub(crate) exited: bool,

@@ -1,7 +1,7 @@
 //! Order between clusters: what one has released at a place in global memory, and another acquires there.
 //!
-//! Every cluster has clocks of its own. A release is kept with the view that it publishes; a thread of another cluster
-//! that acquires it learns a clock component that stands for this release, and passes it on by the barriers of its own
+//! Every cluster has clocks of its own. A release is stored with the view that it publishes; a thread of another cluster
+//! that acquires it learns a clock component that represents this release, and passes it on by the barriers of its own
 //! cluster. Data that a strong vector access reads, which is too wide for a flag, must have been released and acquired.
 
 use super::memory::Who;

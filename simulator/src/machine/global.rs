@@ -15,7 +15,7 @@ struct Buffer {
     bytes: Vec<u8>,
     /// No earlier kernel writes it.
     settled: bool,
-    /// Bytes of a line, and from one line to the next, where what lies between is not to be written.
+    /// Bytes of a line, and from one line to the next, where the gap between lines must not be written.
     lines: Option<(u64, u64)>,
     /// Bytes that `bytes` has of a line, and from one line to the next in the address space.
     spread: Option<(u64, u64)>,
@@ -28,7 +28,7 @@ impl Buffer {
         self.spread.map_or(held, |(line, pitch)| held / line * pitch)
     }
 
-    /// Where `len` bytes from `offset` on lie in `bytes`.
+    /// Where `len` bytes from `offset` on are in `bytes`.
     fn place(&self, offset: u64, len: u64) -> Option<usize> {
         let at = match self.spread {
             None => offset,
@@ -70,8 +70,8 @@ impl GlobalMemory {
         self.place(bytes, None, align)
     }
 
-    /// A buffer of lines of `line` bytes that lie `pitch` bytes apart in the address space, however far that is; `bytes` has
-    /// them one after the other. What lies between two lines is not there: an access to it is out of bounds.
+    /// A buffer of lines of `line` bytes that are `pitch` bytes apart in the address space, however far that is; `bytes` has
+    /// them one after the other. The gap between two lines does not exist: an access to it is out of bounds.
     ///
     /// # Panics
     /// If `bytes` is not a number of whole lines, or lines overlap.
@@ -96,13 +96,13 @@ impl GlobalMemory {
         self.buffers[id.0].settled = true;
     }
 
-    /// Says that the buffer's bytes are lines of `line` bytes, `pitch` bytes apart, and that what lies between them is not to be
+    /// Says that the buffer's bytes are lines of `line` bytes, `pitch` bytes apart, and that the gaps between them must not be
     /// written: a write there is a finding. Stores may fill up the last 16 bytes of a line, as those of tensor copies do.
     pub fn pad(&mut self, id: BufferId, line: u64, pitch: u64) {
         self.buffers[id.0].lines = (line < pitch).then_some((line, pitch));
     }
 
-    /// The first of these bytes that lies between two lines: its line, and how far beyond the line's end.
+    /// The first of these bytes that is between two lines: its line, and how far beyond the line's end.
     pub(crate) fn between_lines(&self, addr: u64, len: usize) -> Option<(u64, u64)> {
         let (buffer, offset) = self.find(addr, len)?;
         let (line, pitch) = self.buffers[buffer].lines?;
@@ -146,13 +146,13 @@ impl GlobalMemory {
         self.maps.get(&address)
     }
 
-    /// Whether bytes of a tensor map lie there.
+    /// Whether bytes of a tensor map are there.
     pub(crate) fn holds_map(&self, address: u64, bytes: u64) -> bool {
         let before = self.maps.range(..address + bytes).next_back();
         before.is_some_and(|(start, _)| start + MAP_BYTES > address)
     }
 
-    /// Tensor maps that a driver would refuse, or that lie where none may: their addresses and why.
+    /// Tensor maps that a driver would refuse, or that are where none may be: their addresses and why.
     pub(crate) fn bad_maps(&self) -> impl Iterator<Item = (u64, String)> + '_ {
         self.maps.iter().filter_map(|(address, map)| {
             if !address.is_multiple_of(64) {
@@ -178,7 +178,7 @@ impl GlobalMemory {
         &mut self.buffers[buffer].bytes
     }
 
-    /// (buffer, offset) if `len` bytes from `addr` lie in one buffer.
+    /// (buffer, offset) if `len` bytes from `addr` are in one buffer.
     pub(crate) fn find(&self, addr: u64, len: usize) -> Option<(usize, usize)> {
         let i = self.buffers.partition_point(|b| b.base <= addr).checked_sub(1)?;
         let buffer = &self.buffers[i];

@@ -57,8 +57,8 @@ pub enum Fp8Accumulate {
     #[default]
     Single,
     /// As measured on Hopper (DeepSeek-V3 Technical Report, section 3.5.2): within one instruction the accumulator
-    /// and all products are aligned to the largest of them and keep 14 bits from its leading bit on; what lies below
-    /// is cut off, towards zero.
+    /// and all products are aligned to the largest of them and keep 14 bits from its leading bit on; lower bits
+    /// are cut off, towards zero.
     Reduced,
 }
 

@@ -104,7 +104,7 @@ impl Machine<'_> {
                 format!("buffer {i} below it has {len} bytes and the access starts at byte {distance}{lines}")
             }
             None if raw < 1 << 32 => "it looks like a shared or parameter address; cvta makes a generic one".into(),
-            None => "no buffer lies below it".into(),
+            None => "no buffer is below it".into(),
         };
         self.fail(
             FindingKind::OutOfBounds,
@@ -207,7 +207,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What lies between the lines of a matrix is not written.
+    /// The gap between the lines of a matrix is not written.
     pub(crate) fn check_padding(&mut self, now: &Stamp, addr: u64, len: usize) -> Exec<()> {
         let Some((line, beyond)) = self.global.base.between_lines(addr, len) else {
             return Ok(());

@@ -80,7 +80,7 @@ pub(crate) struct Overlay<'a> {
     /// Byte states, page by page, where races are looked for.
     shadow: ByPage<Box<[u32]>>,
     log: bool,
-    /// Who has written which bytes, in order, where that is asked for.
+    /// Who has written which bytes, in order, where that is requested.
     pub(crate) writers: Option<Vec<Wrote>>,
     pub(crate) reads: Vec<Touch>,
     pub(crate) writes: Vec<Touch>,

@@ -134,19 +134,19 @@ impl Machine<'_> {
                     let remedy = self.would_order((&before, before_writes), (now, writes));
                     (
                         FindingKind::Race,
-                        format!("{what} of the same bytes of {place} with nothing that orders them: {remedy}"),
+                        format!("{what} of the same bytes of {place} are not ordered: {remedy}"),
                         Some(side),
                     )
                 }
                 Conflict::Unfenced { before } => {
                     let side = self.stamp_side(&before, true);
                     let text = format!(
-                        "bytes of {place} written by the generic proxy reach the async proxy without fence.proxy.async on the way"
+                        "bytes of {place} written by the generic proxy reach the async proxy without a fence.proxy.async in between"
                     );
                     (FindingKind::MissingProxyFence, text, Some(side))
                 }
                 Conflict::Unwritten => {
-                    (FindingKind::UninitialisedRead, format!("{place} is read where nobody has written"), None)
+                    (FindingKind::UninitialisedRead, format!("{place} is read before it is written"), None)
                 }
             };
             let mut sides = vec![me];

@@ -37,7 +37,7 @@ impl TensorElement {
 /// The shared-memory swizzle of a tensor map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swizzle {
-    /// Rows lie one after the other.
+    /// Rows are contiguous.
     None,
     /// 16-byte units permuted within 32 bytes: address bit 4 ^= bit 7.
     B32,
@@ -71,14 +71,14 @@ impl Swizzle {
         })
     }
 
-    /// Where the byte at shared address `a` really lies.
+    /// Where the byte at shared address `a` really is.
     #[must_use]
     pub fn apply(self, a: u32) -> u32 {
         a ^ ((a >> 7 & (self.span() / 16 - 1)) << 4)
     }
 }
 
-/// Where a tensor map lies.
+/// Where a tensor map is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MapAt {
     /// A parameter, by its position.

@@ -2,7 +2,7 @@
 
 use super::Span;
 
-/// A word of the text and where it stands.
+/// A word of the text and where it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub(crate) text: String,

@@ -11,7 +11,7 @@ impl Parser<'_> {
         let span = self.span();
         match self.next() {
             Token::F64(bits) => Ok(Name { text: format!("{:.1}", f64::from_bits(bits)), span }),
-            _ => Err(ParseError::new(span, "`.version` wants major.minor, for instance 8.0")),
+            _ => Err(ParseError::new(span, "`.version` takes major.minor, for instance 8.0")),
         }
     }
 

@@ -23,7 +23,7 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    /// A byte offset in the current line, and its column: places are asked for from left to right, and each counts the
+    /// A byte offset in the current line, and its column: places are queried from left to right, and each counts the
     /// characters since the one before.
     mark: (usize, u32),
 }
@@ -139,7 +139,7 @@ impl<'a> Lexer<'a> {
             return Ok(Token::Punct(c as char));
         }
         let ch = self.text[self.at..].chars().next().unwrap_or('?');
-        Err(ParseError::new(span, format!("the character `{}` has no place in PTX", ch.escape_debug())))
+        Err(ParseError::new(span, format!("the character `{}` is not allowed in PTX", ch.escape_debug())))
     }
 
     fn number(&mut self, span: Span) -> Parsed<Token<'a>> {

@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
             Token::Text => "a string".into(),
             Token::End => "the end of the text".into(),
         };
-        ParseError::new(self.span(), format!("found {found} where {wanted} should stand"))
+        ParseError::new(self.span(), format!("expected {wanted}, found {found}"))
     }
 
     pub(super) fn take(&mut self, c: char) -> bool {
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
                 Token::Int(v) => OperandKind::Int(v.wrapping_neg()),
                 Token::F32(v) => OperandKind::F32(v ^ 1 << 31),
                 Token::F64(v) => OperandKind::F64(v ^ 1 << 63),
-                _ => return Err(ParseError::new(span, "a minus sign stands before a number")),
+                _ => return Err(ParseError::new(span, "a minus sign must precede a number")),
             },
             Token::Punct('!') => OperandKind::Not(self.word("a predicate")?.text),
             Token::Punct('{') => OperandKind::Vector(self.operands_until('}')?),

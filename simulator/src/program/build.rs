@@ -199,7 +199,7 @@ impl Builder {
             return Err(ParseError::new(
                 v.name.span,
                 format!(
-                    "shared arrays of stated length take {bytes} bytes and may take {MAX_STATIC_SHARED}; declare one as `.extern .shared .. {}[]` and ask for its bytes at launch",
+                    "shared arrays of stated length take {bytes} bytes and may take {MAX_STATIC_SHARED}; declare one as `.extern .shared .. {}[]` and request its bytes at launch",
                     v.name.text
                 ),
             ));
@@ -207,14 +207,14 @@ impl Builder {
         self.declare(v, Symbol::Shared(at))
     }
 
-    /// First pass: the index every label of this scope stands for (inner scopes keep theirs).
+    /// First pass: the index of every label of this scope (inner scopes keep theirs).
     fn labels(&mut self, body: &[Statement], at: &mut u32, depth: u32) -> Parsed<()> {
         for s in body {
             match s {
                 Statement::Label(name) if depth == 0 => {
                     let before = self.scope().labels.insert(name.text.clone(), *at);
                     if before.is_some() {
-                        let text = format!("the label `{}` stands twice", name.text);
+                        let text = format!("the label `{}` is defined twice", name.text);
                         return Err(ParseError::new(name.span, text));
                     }
                 }

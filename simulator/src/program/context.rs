@@ -205,7 +205,7 @@ impl<'a> Context<'a> {
         match self.lookup(word) {
             Some(Symbol::Reg(..)) => {
                 if offset != 0 {
-                    return self.error(o.span, "an offset stands only inside an address or after a symbol");
+                    return self.error(o.span, "an offset is allowed only in an address or after a symbol");
                 }
                 let r = self.reg_named(word, o.span, ty)?;
                 self.reads.push(r);
@@ -286,7 +286,7 @@ impl<'a> Context<'a> {
         for o in self.vector(i)? {
             match self.src_of(o, ty)? {
                 Src::Reg(r) => out.push(r),
-                _ => return self.error(o.span, "only registers stand in this list"),
+                _ => return self.error(o.span, "this list can have only registers"),
             }
         }
         Ok(out)
@@ -327,7 +327,7 @@ impl<'a> Context<'a> {
             Some(Symbol::Shared(_) | Symbol::Param(_)) => {
                 return self.error(
                     base.span,
-                    format!("`{word}` lies in another state space; take its address with mov and cvta"),
+                    format!("`{word}` is in another state space; take its address with mov and cvta"),
                 );
             }
             Some(Symbol::Reg(r, t))

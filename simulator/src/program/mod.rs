@@ -85,16 +85,16 @@ pub(crate) struct Source {
     sections: Vec<u32>,
 }
 
-/// Characters of a line that are told.
+/// Characters of a line that are reported.
 const WIDEST: usize = 400;
 
 impl Source {
     fn new(text: &str) -> Self {
-        let told = |line: &str| match line.char_indices().nth(WIDEST) {
+        let shown = |line: &str| match line.char_indices().nth(WIDEST) {
             Some((end, _)) => format!("{} ..", &line[..end]),
             None => line.to_owned(),
         };
-        let lines: Vec<String> = text.lines().map(|line| told(line.trim())).collect();
+        let lines: Vec<String> = text.lines().map(|line| shown(line.trim())).collect();
         let (mut head, mut sections) = (0, Vec::with_capacity(lines.len()));
         for (at, line) in lines.iter().enumerate() {
             // The first line of a block of comments heads what follows.
@@ -169,7 +169,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// `line 12: mbarrier.arrive ...` with the section it stands in.
+    /// `line 12: mbarrier.arrive ...` with its section.
     pub(crate) fn describe(&self, pc: u32) -> (u32, String, Option<String>) {
         let line = self.code.get(pc as usize).map_or(0, |i| i.line);
         (line, self.source.line(line).to_owned(), self.source.section(line).map(str::to_owned))

@@ -80,12 +80,12 @@ impl WmmaMatrix {
         (self.rows() * self.columns()) as usize
     }
 
-    /// (lines, elements of a line): rows or columns, as it lies in memory.
+    /// (lines, elements of a line): rows or columns, as it is in memory.
     pub(crate) fn lines(&self) -> (u32, u32) {
         if self.row_major { (self.rows(), self.columns()) } else { (self.columns(), self.rows()) }
     }
 
-    /// Registers of a thread's fragment. Those of f16 operands are 8 whatever the shape: some elements stand in them
+    /// Registers of a thread's fragment. Those of f16 operands are 8 whatever the shape: they have some elements
     /// more than once.
     pub(crate) fn registers(&self) -> usize {
         match (self.frag, self.ty) {

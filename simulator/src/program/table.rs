@@ -42,7 +42,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "cvt[.rn,.rz,.rm,.rp,.rni,.rzi,.rmi,.rpi,.rna][.sat,.satfinite][.ftz][.relu]",
         "integers, f16 bf16 f32 f64 tf32, f16x2 bf16x2 e4m3x2 e5m2x2",
-        "packed forms take two f32; e4m3x2 and e5m2x2 want satfinite",
+        "packed forms take two f32; e4m3x2 and e5m2x2 need satfinite",
     ),
     i("mov", "pred b16..b64 u s f16 bf16 f32 f64", "also packs and unpacks `{a, b}` and reads special registers"),
     i("cvta[.to].{global,shared,shared::cluster,param}.u64 mapa getctarank", "u32 u64", ""),
@@ -71,7 +71,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "shfl.sync vote.sync match.sync redux.sync activemask elect.sync bar.warp.sync",
         "b32 b64 u32 s32 pred",
-        "all named threads must come",
+        "all named threads must execute it",
     ),
     i("bar barrier[.cta].{sync,arrive}[.aligned]", "", "ids 0 to 15, counts checked"),
     i("barrier.cluster.{arrive,wait}[.release,.relaxed,.acquire][.aligned]", "", ""),
@@ -83,7 +83,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "fence.proxy.tensormap::generic.acquire.scope",
         "",
-        "of tensor maps in global memory; copies ask for it, by block",
+        "of tensor maps in global memory; copies need it, once for each block",
     ),
     i(
         "mbarrier.{init,inval,arrive[.expect_tx,.noComplete],arrive_drop,expect_tx,complete_tx,test_wait,try_wait[.parity]}",

@@ -112,7 +112,7 @@ impl Level {
 struct Need {
     /// Words of the opcode from its start; `a|b` is either, `*` is any.
     opcode: &'static str,
-    /// Words that stand anywhere in it, all of them; `a|b` is either.
+    /// Words that occur anywhere in it, all of them; `a|b` is either.
     with: &'static [&'static str],
     target: Target,
     version: Version,

@@ -96,7 +96,7 @@ impl Ty {
         mask(self.bits())
     }
 
-    /// May a register declared as `self` stand where an operand of type `want` is needed?
+    /// May a register declared as `self` be used where an operand of type `want` is needed?
     pub(crate) fn fits(self, want: Self) -> bool {
         if self == Self::Pred || want == Self::Pred {
             return self == want;

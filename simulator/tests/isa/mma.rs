@@ -181,7 +181,7 @@ fn what_is_no_shape_of_a_type_is_refused() {
         ),
         (
             "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6}, {%r0, %r1, %r2, %r3};",
-            "this fragment is 4 registers and 2 stand",
+            "this fragment has 4 registers; 2 are given",
         ),
         (
             "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%f0, %f1, %f2, %f3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r0, %r1, %r2, %r3};",

@@ -33,12 +33,12 @@ fn errors_name_line_column_and_word() {
             "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%f0}, %rd0, %rd1, 1, 1, 1, 0, 0;",
             "10:30: `.m64n12k16` of",
         ),
-        ("mov.u32 %r0, %r1", "11:1: found `ret` where `;` should stand"),
-        ("mov.u32 %r0, \"a\";", "10:14: found a string"),
+        ("mov.u32 %r0, %r1", "11:1: expected `;`, found `ret`"),
+        ("mov.u32 %r0, \"a\";", "10:14: expected an operand, found a string"),
         (".local .b8 x[4];", "10:1: the directive `.local` is not modelled inside a kernel"),
-        ("$a:\n$a:", "11:1: the label `$a` stands twice"),
+        ("$a:\n$a:", "11:1: the label `$a` is defined twice"),
         (".reg .b32 %r0;", "10:11: `%r0` is declared twice"),
-        ("mov.u32 %r0, 1; `", "10:17: the character ``` has no place in PTX"),
+        ("mov.u32 %r0, 1; `", "10:17: the character ``` is not allowed in PTX"),
         ("/* open", "10:1: this comment is never closed"),
     ];
     for (body, wanted) in cases {

@@ -110,7 +110,7 @@ mod tests {
         };
         let finding = Finding {
             kind: FindingKind::Deadlock,
-            message: "nobody can proceed".to_owned(),
+            message: "no thread can proceed".to_owned(),
             sides: vec![waits; 100],
             addresses: None,
             cluster: 0,

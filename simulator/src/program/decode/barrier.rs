@@ -143,7 +143,7 @@ fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(op)
 }
 
-/// Spaces in which a barrier of this very block lies.
+/// Spaces of a barrier of the executing block.
 fn local(cx: &mut Context<'_>) -> Parsed<Space> {
     let space = cx.shared_space();
     if space == Space::SharedCluster {

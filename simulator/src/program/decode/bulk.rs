@@ -41,7 +41,7 @@ fn map_and_coords(cx: &mut Context<'_>, i: usize, rank: usize) -> Parsed<(Addr, 
         _ => return cx.error(o.span, "the coordinates are one vector `{x, y}`"),
     };
     if list.len() != rank {
-        return cx.error(o.span, format!("a {rank}d copy takes {rank} coordinates and {} stand", list.len()));
+        return cx.error(o.span, format!("a {rank}d copy takes {rank} coordinates; {} are given", list.len()));
     }
     let coords = list.iter().map(|c| cx.src_of(c, Ty::S32)).collect::<Parsed<Vec<_>>>()?;
     Ok((map, coords))

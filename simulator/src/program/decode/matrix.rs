@@ -28,7 +28,8 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
             let (list, addr) = if load { (0, 1) } else { (1, 0) };
             let regs = if load { cx.dst_regs(list, Ty::B32)? } else { cx.src_regs(list, Ty::B32)? };
             if regs.len() != n {
-                return cx.error(cx.operand(list)?.span, format!(".x{n} takes {n} registers and {} stand", regs.len()));
+                return cx
+                    .error(cx.operand(list)?.span, format!(".x{n} takes {n} registers; {} are given", regs.len()));
             }
             let addr = cx.addr(addr, space)?;
             Ok(if load { Op::Ldmatrix { d: regs, trans, addr } } else { Op::Stmatrix { s: regs, trans, addr } })
@@ -83,7 +84,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         [(d.len(), out), (a.len(), a_regs), (b.len(), b_regs), (c.len(), out)].into_iter().enumerate()
     {
         if have != want {
-            return cx.error(cx.operand(i)?.span, format!("this fragment is {want} registers and {have} stand"));
+            return cx.error(cx.operand(i)?.span, format!("this fragment has {want} registers; {have} are given"));
         }
     }
     Ok(Op::Mma(Box::new(Mma { k, d_ty, a_ty, b_ty, c_ty, d, a, b, c, saturate })))

@@ -98,7 +98,7 @@ fn vector_check(cx: &Context<'_>, ty: Ty, lanes: usize, given: usize, i: usize) 
             .error(cx.instr.span, format!("a vector access moves at most 16 bytes; {lanes} x {} is more", ty.bytes()));
     }
     if given != lanes {
-        return cx.error(cx.operand(i)?.span, format!("{lanes} registers are needed here and {given} stand"));
+        return cx.error(cx.operand(i)?.span, format!("{lanes} registers are needed here; {given} are given"));
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     if list.len() != registers {
         return cx.error(
             cx.operand(0)?.span,
-            format!("the accumulator of n = {n} is {registers} registers and {} stand", list.len()),
+            format!("the accumulator of n = {n} takes {registers} registers; {} are given", list.len()),
         );
     }
     let element = if d_ty == Ty::F16 { Ty::B32 } else { d_ty };
@@ -102,7 +102,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     let a = if from_regs {
         let regs = cx.src_regs(1, Ty::B32)?;
         if regs.len() != 4 {
-            return cx.error(cx.operand(1)?.span, format!("A is 4 registers and {} stand", regs.len()));
+            return cx.error(cx.operand(1)?.span, format!("A takes 4 registers; {} are given", regs.len()));
         }
         WgA::Regs(regs)
     } else {

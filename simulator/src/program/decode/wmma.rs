@@ -101,7 +101,7 @@ fn registers(cx: &Context<'_>, i: usize, regs: Vec<Reg>, m: &WmmaMatrix) -> Pars
     if regs.len() == m.registers() {
         return Ok(regs);
     }
-    let text = format!("this fragment is {} registers and {} stand", m.registers(), regs.len());
+    let text = format!("this fragment has {} registers; {} are given", m.registers(), regs.len());
     cx.error(cx.operand(i)?.span, text)
 }
 
