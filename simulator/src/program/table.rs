@@ -53,7 +53,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "in a dependent launch global memory may be touched only after wait; launch_dependents has no effect",
     ),
     i(
-        "ld[.weak,.volatile,.relaxed,.acquire][.global,.param,.shared*][.nc][.v2,.v4]",
+        "ld ldu[.weak,.volatile,.relaxed,.acquire][.global,.param,.shared*][.nc][.v2,.v4]",
         "b8..b64 u s f32 f64",
         "cache operators are accepted; relaxed orders like acquire inside a cluster; .nc of bytes that the kernel writes is a finding",
     ),

@@ -29,45 +29,45 @@ pub(crate) enum Ty {
     E5m2x2,
 }
 
+/// The types in their order, with their names and their bits.
+const TYPES: &[(Ty, &str, u32)] = &[
+    (Ty::Pred, "pred", 1),
+    (Ty::B8, "b8", 8),
+    (Ty::B16, "b16", 16),
+    (Ty::B32, "b32", 32),
+    (Ty::B64, "b64", 64),
+    (Ty::U8, "u8", 8),
+    (Ty::U16, "u16", 16),
+    (Ty::U32, "u32", 32),
+    (Ty::U64, "u64", 64),
+    (Ty::S8, "s8", 8),
+    (Ty::S16, "s16", 16),
+    (Ty::S32, "s32", 32),
+    (Ty::S64, "s64", 64),
+    (Ty::F16, "f16", 16),
+    (Ty::F16x2, "f16x2", 32),
+    (Ty::Bf16, "bf16", 16),
+    (Ty::Bf16x2, "bf16x2", 32),
+    (Ty::F32, "f32", 32),
+    (Ty::F64, "f64", 64),
+    (Ty::Tf32, "tf32", 32),
+    (Ty::E4m3, "e4m3", 8),
+    (Ty::E5m2, "e5m2", 8),
+    (Ty::E4m3x2, "e4m3x2", 16),
+    (Ty::E5m2x2, "e5m2x2", 16),
+];
+
 impl Ty {
     pub(crate) fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "pred" => Self::Pred,
-            "b8" => Self::B8,
-            "b16" => Self::B16,
-            "b32" => Self::B32,
-            "b64" => Self::B64,
-            "u8" => Self::U8,
-            "u16" => Self::U16,
-            "u32" => Self::U32,
-            "u64" => Self::U64,
-            "s8" => Self::S8,
-            "s16" => Self::S16,
-            "s32" => Self::S32,
-            "s64" => Self::S64,
-            "f16" => Self::F16,
-            "f16x2" => Self::F16x2,
-            "bf16" => Self::Bf16,
-            "bf16x2" => Self::Bf16x2,
-            "f32" => Self::F32,
-            "f64" => Self::F64,
-            "tf32" => Self::Tf32,
-            "e4m3" => Self::E4m3,
-            "e5m2" => Self::E5m2,
-            "e4m3x2" => Self::E4m3x2,
-            "e5m2x2" => Self::E5m2x2,
-            _ => return None,
-        })
+        TYPES.iter().find(|(_, name, _)| *name == word).map(|(ty, ..)| *ty)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        TYPES[self as usize].1
     }
 
     pub(crate) fn bits(self) -> u32 {
-        match self {
-            Self::Pred => 1,
-            Self::B8 | Self::U8 | Self::S8 | Self::E4m3 | Self::E5m2 => 8,
-            Self::B16 | Self::U16 | Self::S16 | Self::F16 | Self::Bf16 | Self::E4m3x2 | Self::E5m2x2 => 16,
-            Self::B32 | Self::U32 | Self::S32 | Self::F16x2 | Self::Bf16x2 | Self::F32 | Self::Tf32 => 32,
-            Self::B64 | Self::U64 | Self::S64 | Self::F64 => 64,
-        }
+        TYPES[self as usize].2
     }
 
     pub(crate) fn bytes(self) -> u32 {
@@ -104,35 +104,6 @@ impl Ty {
         // Alternate formats live in untyped registers.
         let plain = |t: Self| !(t.int() || matches!(t, Self::F16 | Self::F16x2 | Self::F32 | Self::F64));
         self.bits() == want.bits() && (plain(self) || plain(want) || self == want || (self.int() && want.int()))
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Pred => "pred",
-            Self::B8 => "b8",
-            Self::B16 => "b16",
-            Self::B32 => "b32",
-            Self::B64 => "b64",
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::U32 => "u32",
-            Self::U64 => "u64",
-            Self::S8 => "s8",
-            Self::S16 => "s16",
-            Self::S32 => "s32",
-            Self::S64 => "s64",
-            Self::F16 => "f16",
-            Self::F16x2 => "f16x2",
-            Self::Bf16 => "bf16",
-            Self::Bf16x2 => "bf16x2",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::Tf32 => "tf32",
-            Self::E4m3 => "e4m3",
-            Self::E5m2 => "e5m2",
-            Self::E4m3x2 => "e4m3x2",
-            Self::E5m2x2 => "e5m2x2",
-        }
     }
 }
 
@@ -192,53 +163,63 @@ pub(crate) enum Special {
 }
 
 impl Special {
-    /// The register behind `%tid.x` and its width; `None` for a name that is no special register.
+    /// The register behind `%tid.x` and its type; `None` for a name that is no special register.
     pub(crate) fn parse(word: &str) -> Option<(Self, Ty)> {
         let word = word.strip_prefix('%')?;
-        if let Some((stem, dim)) = word.rsplit_once('.') {
-            let d = match dim {
-                "x" => 0,
-                "y" => 1,
-                "z" => 2,
-                _ => return None,
-            };
-            let s = match stem {
-                "tid" => Self::Tid(d),
-                "ntid" => Self::Ntid(d),
-                "ctaid" => Self::Ctaid(d),
-                "nctaid" => Self::Nctaid(d),
-                "clusterid" => Self::Clusterid(d),
-                "nclusterid" => Self::Nclusterid(d),
-                "cluster_ctaid" => Self::ClusterCtaid(d),
-                "cluster_nctaid" => Self::ClusterNctaid(d),
-                _ => return None,
-            };
-            return Some((s, Ty::U32));
+        if let Some((stem, dimension)) = word.rsplit_once('.') {
+            let (_, of) = THREE_DIMENSIONAL.iter().find(|(name, _)| *name == stem)?;
+            let at = ["x", "y", "z"].iter().position(|name| *name == dimension)?;
+            return Some((of(at as u8), Ty::U32));
         }
-        let s = match word {
-            "cluster_ctarank" => Self::ClusterCtarank,
-            "cluster_nctarank" => Self::ClusterNctarank,
-            "is_explicit_cluster" => return Some((Self::IsExplicitCluster, Ty::Pred)),
-            "laneid" => Self::Laneid,
-            "warpid" => Self::Warpid,
-            "nwarpid" => Self::Nwarpid,
-            "smid" => Self::Smid,
-            "nsmid" => Self::Nsmid,
-            "gridid" => return Some((Self::Gridid, Ty::U64)),
-            "lanemask_eq" => Self::LanemaskEq,
-            "lanemask_le" => Self::LanemaskLe,
-            "lanemask_lt" => Self::LanemaskLt,
-            "lanemask_ge" => Self::LanemaskGe,
-            "lanemask_gt" => Self::LanemaskGt,
-            "clock" => Self::Clock,
-            "clock_hi" => Self::ClockHi,
-            "clock64" => return Some((Self::Clock64, Ty::U64)),
-            "globaltimer" => return Some((Self::Globaltimer, Ty::U64)),
-            "globaltimer_lo" => Self::GlobaltimerLo,
-            "dynamic_smem_size" => Self::DynamicSmem,
-            "total_smem_size" => Self::TotalSmem,
-            _ => return None,
-        };
-        Some((s, Ty::U32))
+        SPECIAL.iter().find(|(name, ..)| *name == word).map(|(_, special, ty)| (*special, *ty))
+    }
+}
+
+type Dimension = fn(u8) -> Special;
+
+const THREE_DIMENSIONAL: &[(&str, Dimension)] = &[
+    ("tid", Special::Tid),
+    ("ntid", Special::Ntid),
+    ("ctaid", Special::Ctaid),
+    ("nctaid", Special::Nctaid),
+    ("clusterid", Special::Clusterid),
+    ("nclusterid", Special::Nclusterid),
+    ("cluster_ctaid", Special::ClusterCtaid),
+    ("cluster_nctaid", Special::ClusterNctaid),
+];
+
+const SPECIAL: &[(&str, Special, Ty)] = &[
+    ("cluster_ctarank", Special::ClusterCtarank, Ty::U32),
+    ("cluster_nctarank", Special::ClusterNctarank, Ty::U32),
+    ("is_explicit_cluster", Special::IsExplicitCluster, Ty::Pred),
+    ("laneid", Special::Laneid, Ty::U32),
+    ("warpid", Special::Warpid, Ty::U32),
+    ("nwarpid", Special::Nwarpid, Ty::U32),
+    ("smid", Special::Smid, Ty::U32),
+    ("nsmid", Special::Nsmid, Ty::U32),
+    ("gridid", Special::Gridid, Ty::U64),
+    ("lanemask_eq", Special::LanemaskEq, Ty::U32),
+    ("lanemask_le", Special::LanemaskLe, Ty::U32),
+    ("lanemask_lt", Special::LanemaskLt, Ty::U32),
+    ("lanemask_ge", Special::LanemaskGe, Ty::U32),
+    ("lanemask_gt", Special::LanemaskGt, Ty::U32),
+    ("clock", Special::Clock, Ty::U32),
+    ("clock_hi", Special::ClockHi, Ty::U32),
+    ("clock64", Special::Clock64, Ty::U64),
+    ("globaltimer", Special::Globaltimer, Ty::U64),
+    ("globaltimer_lo", Special::GlobaltimerLo, Ty::U32),
+    ("dynamic_smem_size", Special::DynamicSmem, Ty::U32),
+    ("total_smem_size", Special::TotalSmem, Ty::U32),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_in_their_order() {
+        for (at, (ty, ..)) in TYPES.iter().enumerate() {
+            assert_eq!(*ty as usize, at);
+        }
     }
 }

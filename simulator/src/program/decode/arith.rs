@@ -1,25 +1,178 @@
-//! Integer, logic and floating-point arithmetic.
+//! Integer, logic and floating-point arithmetic: a table of each.
 
 use super::super::context::Context;
-use super::super::op::{FloatFn, FloatMods, IntFn, Op, Pure, Src};
+use super::super::op::{FloatFn, FloatMods, IntFn, Logic, Op, Pure, Src};
 use super::super::types::Ty;
 use crate::parse::Parsed;
 
 const INTS: &[Ty] = &[Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64];
 const NARROW: &[Ty] = &[Ty::U16, Ty::U32, Ty::S16, Ty::S32];
+const WIDE: &[Ty] = &[Ty::U32, Ty::U64, Ty::S32, Ty::S64];
 const SIGNED: &[Ty] = &[Ty::S16, Ty::S32, Ty::S64];
 const BITS: &[Ty] = &[Ty::B16, Ty::B32, Ty::B64];
 const WIDE_BITS: &[Ty] = &[Ty::B32, Ty::B64];
+const WORD: &[Ty] = &[Ty::B32];
+const SHIFTED: &[Ty] = &[Ty::B16, Ty::B32, Ty::B64, Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64];
 
-pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
-    let float = cx.instr.opcode.iter().skip(1).rev().find_map(|n| Ty::parse(&n.text)).is_some_and(Ty::float);
-    if float { floating(cx) } else { integer(cx) }
+/// The type of an operand, beside that of its instruction.
+#[derive(Clone, Copy, PartialEq)]
+enum Operand {
+    /// The same.
+    Own,
+    /// `.u32`, whatever the instruction's.
+    U32,
+    /// Twice as wide.
+    Double,
+    /// A constant of at most a byte.
+    Byte,
+    /// Not in the text: a number that the modifiers stand for.
+    Is(u64),
 }
 
-fn pure_int(f: IntFn, ty: Ty, d: u32, s: &[Src]) -> Op {
-    let mut all = [Src::Imm(0); 4];
-    all[..s.len()].copy_from_slice(s);
-    Op::Pure { f: Pure::Int(f, ty), d, s: all }
+use Operand::{Byte, Double, Is, Own};
+
+/// An instruction on integers or bits: its opcode without the type, and the operands after the destination.
+struct Integer {
+    name: &'static str,
+    f: IntFn,
+    types: &'static [Ty],
+    to: Operand,
+    from: &'static [Operand],
+}
+
+const fn int(name: &'static str, f: IntFn, types: &'static [Ty], (to, from): (Operand, &'static [Operand])) -> Integer {
+    Integer { name, f, types, to, from }
+}
+
+const ONE: (Operand, &[Operand]) = (Own, &[Own]);
+const TWO: (Operand, &[Operand]) = (Own, &[Own, Own]);
+const THREE: (Operand, &[Operand]) = (Own, &[Own, Own, Own]);
+const COUNTED: (Operand, &[Operand]) = (Operand::U32, &[Own]);
+const SHIFT: (Operand, &[Operand]) = (Own, &[Own, Operand::U32]);
+const FUNNEL: (Operand, &[Operand]) = (Own, &[Own, Own, Operand::U32]);
+
+const INTEGER: &[Integer] = &[
+    int("add", IntFn::Add, INTS, TWO),
+    int("sub", IntFn::Sub, INTS, TWO),
+    int("mul.lo", IntFn::MulLo, INTS, TWO),
+    int("mul.hi", IntFn::MulHi, INTS, TWO),
+    int("mul.wide", IntFn::MulWide, NARROW, (Double, &[Own, Own])),
+    int("mad.lo", IntFn::MadLo, INTS, THREE),
+    int("mad.hi", IntFn::MadHi, INTS, THREE),
+    int("mad.wide", IntFn::MadWide, NARROW, (Double, &[Own, Own, Double])),
+    int("div", IntFn::Div, INTS, TWO),
+    int("rem", IntFn::Rem, INTS, TWO),
+    int("min", IntFn::Min, INTS, TWO),
+    int("max", IntFn::Max, INTS, TWO),
+    int("neg", IntFn::Neg, SIGNED, ONE),
+    int("abs", IntFn::Abs, SIGNED, ONE),
+    int("sad", IntFn::Sad, INTS, THREE),
+    int("and", IntFn::And, BITS, TWO),
+    int("or", IntFn::Or, BITS, TWO),
+    int("xor", IntFn::Xor, BITS, TWO),
+    int("not", IntFn::Not, BITS, ONE),
+    int("cnot", IntFn::Cnot, BITS, ONE),
+    int("shl", IntFn::Shl, BITS, SHIFT),
+    int("shr", IntFn::Shr, SHIFTED, SHIFT),
+    int("shf.l.wrap", IntFn::ShfL { wrap: true }, WORD, FUNNEL),
+    int("shf.l.clamp", IntFn::ShfL { wrap: false }, WORD, FUNNEL),
+    int("shf.r.wrap", IntFn::ShfR { wrap: true }, WORD, FUNNEL),
+    int("shf.r.clamp", IntFn::ShfR { wrap: false }, WORD, FUNNEL),
+    int("brev", IntFn::Brev, WIDE_BITS, ONE),
+    int("popc", IntFn::Popc, WIDE_BITS, COUNTED),
+    int("clz", IntFn::Clz, WIDE_BITS, COUNTED),
+    int("bfind", IntFn::Bfind, WIDE, (Operand::U32, &[Own, Is(0)])),
+    int("bfind.shiftamt", IntFn::Bfind, WIDE, (Operand::U32, &[Own, Is(1)])),
+    int("bfe", IntFn::Bfe, WIDE, (Own, &[Own, Operand::U32, Operand::U32])),
+    int("bfi", IntFn::Bfi, WIDE_BITS, (Own, &[Own, Own, Operand::U32, Operand::U32])),
+    int("prmt", IntFn::Prmt, WORD, THREE),
+    int("lop3", IntFn::Lop3, WORD, (Own, &[Own, Own, Own, Byte])),
+];
+
+/// Logic on predicates, `.pred` being the type.
+const LOGIC: &[(&str, Logic)] = &[("and", Logic::And), ("or", Logic::Or), ("xor", Logic::Xor), ("not", Logic::Not)];
+
+const FLOATS: &[Ty] = &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2, Ty::F32, Ty::F64];
+const SINGLE: &[Ty] = &[Ty::F32, Ty::F64];
+const SPECIAL: &[Ty] = &[Ty::F32, Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2];
+const F32: &[Ty] = &[Ty::F32];
+
+/// The modifiers of rounding and of accuracy, and whether one of them must be there.
+type Rounding = (&'static [&'static str], bool);
+const EXACT: Rounding = (&[], false);
+const MAY_ROUND: Rounding = (&["rn"], false);
+const ROUNDS: Rounding = (&["rn"], true);
+const DIVIDES: Rounding = (&["rn", "approx", "full"], true);
+const APPROXIMATES: Rounding = (&["approx"], true);
+
+/// An instruction on floating-point numbers: so many operands after the destination, and modifiers after `.ftz`.
+struct Float {
+    name: &'static str,
+    f: FloatFn,
+    operands: usize,
+    types: &'static [Ty],
+    rounding: Rounding,
+    modifiers: &'static [&'static str],
+}
+
+const fn float(
+    name: &'static str,
+    f: FloatFn,
+    operands: usize,
+    types: &'static [Ty],
+    (rounding, modifiers): (Rounding, &'static [&'static str]),
+) -> Float {
+    Float { name, f, operands, types, rounding, modifiers }
+}
+
+const FLOAT: &[Float] = &[
+    float("add", FloatFn::Add, 2, FLOATS, (MAY_ROUND, &["sat"])),
+    float("sub", FloatFn::Sub, 2, FLOATS, (MAY_ROUND, &["sat"])),
+    float("mul", FloatFn::Mul, 2, FLOATS, (MAY_ROUND, &["sat"])),
+    float("fma", FloatFn::Fma, 3, FLOATS, (ROUNDS, &["sat", "relu"])),
+    float("mad", FloatFn::Fma, 3, SINGLE, (ROUNDS, &["sat", "relu"])),
+    float("neg", FloatFn::Neg, 1, FLOATS, (EXACT, &[])),
+    float("abs", FloatFn::Abs, 1, FLOATS, (EXACT, &[])),
+    float("min", FloatFn::Min, 2, FLOATS, (EXACT, &["NaN"])),
+    float("max", FloatFn::Max, 2, FLOATS, (EXACT, &["NaN"])),
+    float("div", FloatFn::Div, 2, SINGLE, (DIVIDES, &[])),
+    float("rcp", FloatFn::Rcp, 1, SINGLE, (DIVIDES, &[])),
+    float("sqrt", FloatFn::Sqrt, 1, SINGLE, (DIVIDES, &[])),
+    float("rsqrt", FloatFn::Rsqrt, 1, SINGLE, (APPROXIMATES, &[])),
+    float("ex2", FloatFn::Ex2, 1, SPECIAL, (APPROXIMATES, &[])),
+    float("lg2", FloatFn::Lg2, 1, F32, (APPROXIMATES, &[])),
+    float("sin", FloatFn::Sin, 1, F32, (APPROXIMATES, &[])),
+    float("cos", FloatFn::Cos, 1, F32, (APPROXIMATES, &[])),
+    float("tanh", FloatFn::Tanh, 1, SPECIAL, (APPROXIMATES, &[])),
+];
+
+/// The first words of these opcodes.
+pub(super) fn heads() -> impl Iterator<Item = &'static str> {
+    let first = |name: &'static str| name.split('.').next().unwrap_or_default();
+    INTEGER.iter().map(|row| row.name).chain(FLOAT.iter().map(|row| row.name)).map(first)
+}
+
+pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
+    let ty = cx.instr.opcode.iter().skip(1).rev().find_map(|n| Ty::parse(&n.text));
+    if ty.is_some_and(Ty::float) {
+        return match FLOAT.iter().find(|row| row.name == cx.head()) {
+            Some(row) => floating(cx, row),
+            None => other(cx),
+        };
+    }
+    if let Some((_, f)) = LOGIC.iter().find(|(word, _)| *word == cx.head())
+        && cx.eat("pred")
+    {
+        return predicates(cx, *f);
+    }
+    match cx.row(INTEGER, |row| row.name)? {
+        Some(row) => integer(cx, row),
+        None => other(cx),
+    }
+}
+
+fn other(cx: &Context<'_>) -> Parsed<Op> {
+    cx.error(cx.instr.span, format!("`{}` of this type is not modelled", cx.head()))
 }
 
 /// Type of the double-width result of `.wide`.
@@ -32,135 +185,31 @@ fn widened(ty: Ty) -> Ty {
     }
 }
 
-fn integer(cx: &mut Context<'_>) -> Parsed<Op> {
-    use IntFn::*;
-    let simple = |cx: &mut Context<'_>, f: IntFn, allowed: &[Ty], n: usize| -> Parsed<Op> {
-        let ty = cx.ty(allowed)?;
-        cx.count(n + 1, n + 1)?;
-        let d = cx.dst(0, ty)?;
-        let s = (1..=n).map(|i| cx.src(i, ty)).collect::<Parsed<Vec<_>>>()?;
-        Ok(pure_int(f, ty, d, &s))
+fn integer(cx: &mut Context<'_>, row: &Integer) -> Parsed<Op> {
+    let ty = cx.ty(row.types)?;
+    let of = |operand: Operand| match operand {
+        Operand::U32 => Ty::U32,
+        Double => widened(ty),
+        Own | Byte | Is(_) => ty,
     };
-    match cx.head() {
-        "add" => simple(cx, Add, INTS, 2),
-        "sub" => simple(cx, Sub, INTS, 2),
-        "div" => simple(cx, Div, INTS, 2),
-        "rem" => simple(cx, Rem, INTS, 2),
-        "min" => simple(cx, Min, INTS, 2),
-        "max" => simple(cx, Max, INTS, 2),
-        "neg" => simple(cx, Neg, SIGNED, 1),
-        "abs" => simple(cx, Abs, SIGNED, 1),
-        "sad" => simple(cx, Sad, INTS, 3),
-        "and" | "or" | "xor" | "not" if cx.peek() == Some("pred") => predicates(cx),
-        "and" => simple(cx, And, BITS, 2),
-        "or" => simple(cx, Or, BITS, 2),
-        "xor" => simple(cx, Xor, BITS, 2),
-        "not" => simple(cx, Not, BITS, 1),
-        "cnot" => simple(cx, Cnot, BITS, 1),
-        "brev" => simple(cx, Brev, WIDE_BITS, 1),
-        "popc" | "clz" => {
-            let f = if cx.head() == "popc" { Popc } else { Clz };
-            let ty = cx.ty(WIDE_BITS)?;
-            cx.count(2, 2)?;
-            let d = cx.dst(0, Ty::U32)?;
-            let a = cx.src(1, ty)?;
-            Ok(pure_int(f, ty, d, &[a]))
-        }
-        "bfind" => {
-            let shift = cx.eat("shiftamt");
-            let ty = cx.ty(&[Ty::U32, Ty::U64, Ty::S32, Ty::S64])?;
-            cx.count(2, 2)?;
-            let d = cx.dst(0, Ty::U32)?;
-            let a = cx.src(1, ty)?;
-            Ok(pure_int(Bfind, ty, d, &[a, Src::Imm(u64::from(shift))]))
-        }
-        "mul" => {
-            let ty_of = |cx: &mut Context<'_>, wide| cx.ty(if wide { NARROW } else { INTS });
-            let f = match cx.need(&["lo", "hi", "wide"])? {
-                "lo" => MulLo,
-                "hi" => MulHi,
-                _ => MulWide,
-            };
-            let ty = ty_of(cx, f == MulWide)?;
-            cx.count(3, 3)?;
-            let d = cx.dst(0, if f == MulWide { widened(ty) } else { ty })?;
-            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
-            Ok(pure_int(f, ty, d, &[a, b]))
-        }
-        "mad" => {
-            let f = match cx.need(&["lo", "hi", "wide"])? {
-                "lo" => MadLo,
-                "hi" => MadHi,
-                _ => MadWide,
-            };
-            let ty = cx.ty(if f == MadWide { NARROW } else { INTS })?;
-            cx.count(4, 4)?;
-            let out = if f == MadWide { widened(ty) } else { ty };
-            let d = cx.dst(0, out)?;
-            let (a, b, c) = (cx.src(1, ty)?, cx.src(2, ty)?, cx.src(3, out)?);
-            Ok(pure_int(f, ty, d, &[a, b, c]))
-        }
-        "shl" | "shr" => {
-            let (f, allowed): (_, &[Ty]) = if cx.head() == "shl" {
-                (Shl, BITS)
-            } else {
-                (Shr, &[Ty::B16, Ty::B32, Ty::B64, Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64])
-            };
-            let ty = cx.ty(allowed)?;
-            cx.count(3, 3)?;
-            let d = cx.dst(0, ty)?;
-            let (a, b) = (cx.src(1, ty)?, cx.src(2, Ty::U32)?);
-            Ok(pure_int(f, ty, d, &[a, b]))
-        }
-        "shf" => {
-            let left = cx.need(&["l", "r"])? == "l";
-            let wrap = cx.need(&["wrap", "clamp"])? == "wrap";
-            let ty = cx.ty(&[Ty::B32])?;
-            cx.count(4, 4)?;
-            let d = cx.dst(0, ty)?;
-            let (a, b, c) = (cx.src(1, ty)?, cx.src(2, ty)?, cx.src(3, Ty::U32)?);
-            Ok(pure_int(if left { ShfL { wrap } } else { ShfR { wrap } }, ty, d, &[a, b, c]))
-        }
-        "bfe" => {
-            let ty = cx.ty(&[Ty::U32, Ty::U64, Ty::S32, Ty::S64])?;
-            cx.count(4, 4)?;
-            let d = cx.dst(0, ty)?;
-            let (a, b, c) = (cx.src(1, ty)?, cx.src(2, Ty::U32)?, cx.src(3, Ty::U32)?);
-            Ok(pure_int(Bfe, ty, d, &[a, b, c]))
-        }
-        "bfi" => {
-            let ty = cx.ty(WIDE_BITS)?;
-            cx.count(5, 5)?;
-            let d = cx.dst(0, ty)?;
-            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
-            let (c, e) = (cx.src(3, Ty::U32)?, cx.src(4, Ty::U32)?);
-            Ok(pure_int(Bfi, ty, d, &[a, b, c, e]))
-        }
-        "prmt" => simple(cx, Prmt, &[Ty::B32], 3),
-        "lop3" => {
-            let ty = cx.ty(&[Ty::B32])?;
-            cx.count(5, 5)?;
-            let d = cx.dst(0, ty)?;
-            let (a, b, c) = (cx.src(1, ty)?, cx.src(2, ty)?, cx.src(3, ty)?);
-            let table = cx.imm(4)?;
-            if table > 255 {
-                return cx.error(cx.operand(4)?.span, "the truth table of lop3 is a byte");
-            }
-            Ok(pure_int(Lop3, ty, d, &[a, b, c, Src::Imm(table)]))
-        }
-        other => cx.error(cx.instr.span, format!("`{other}` of this type is not modelled")),
+    let count = 1 + row.from.iter().filter(|operand| !matches!(operand, Is(_))).count();
+    cx.count(count, count)?;
+    let d = cx.dst(0, of(row.to))?;
+    let mut s = [Src::Imm(0); 4];
+    for (at, (slot, operand)) in s.iter_mut().zip(row.from).enumerate() {
+        *slot = match operand {
+            Is(number) => Src::Imm(*number),
+            Byte => match cx.imm(at + 1)? {
+                byte @ 0..=255 => Src::Imm(byte),
+                _ => return cx.error(cx.operand(at + 1)?.span, "the truth table of lop3 is a byte"),
+            },
+            typed => cx.src(at + 1, of(*typed))?,
+        };
     }
+    Ok(Op::Pure { f: Pure::Int(row.f, ty), d, s })
 }
 
-fn predicates(cx: &mut Context<'_>) -> Parsed<Op> {
-    use super::super::op::Logic;
-    cx.eat("pred");
-    let f = match cx.head() {
-        "and" => Logic::And,
-        "or" => Logic::Or,
-        "xor" => Logic::Xor,
-        _ => Logic::Not,
-    };
+fn predicates(cx: &mut Context<'_>, f: Logic) -> Parsed<Op> {
     let n = if f == Logic::Not { 2 } else { 3 };
     cx.count(n, n)?;
     let d = cx.dst(0, Ty::Pred)?;
@@ -169,62 +218,20 @@ fn predicates(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(Op::Logic { f, d, a, b })
 }
 
-fn floating(cx: &mut Context<'_>) -> Parsed<Op> {
-    use FloatFn::*;
-    let all = &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2, Ty::F32, Ty::F64][..];
-    let single = &[Ty::F32, Ty::F64][..];
-    let (f, n, allowed) = match cx.head() {
-        "add" => (Add, 2, all),
-        "sub" => (Sub, 2, all),
-        "mul" => (Mul, 2, all),
-        "fma" => (Fma, 3, all),
-        "mad" => (Fma, 3, single),
-        "neg" => (Neg, 1, all),
-        "abs" => (Abs, 1, all),
-        "min" => (Min, 2, all),
-        "max" => (Max, 2, all),
-        "div" => (Div, 2, single),
-        "rcp" => (Rcp, 1, single),
-        "sqrt" => (Sqrt, 1, single),
-        "rsqrt" => (Rsqrt, 1, single),
-        "ex2" => (Ex2, 1, &[Ty::F32, Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2][..]),
-        "lg2" => (Lg2, 1, &[Ty::F32][..]),
-        "sin" => (Sin, 1, &[Ty::F32][..]),
-        "cos" => (Cos, 1, &[Ty::F32][..]),
-        "tanh" => (Tanh, 1, &[Ty::F32, Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2][..]),
-        other => return cx.error(cx.instr.span, format!("`{other}` of this type is not modelled")),
-    };
-    match f {
-        Fma => {
-            cx.need(&["rn"])?;
-        }
-        Add | Sub | Mul => {
-            cx.eat("rn");
-        }
-        Div | Rcp | Sqrt => {
-            cx.need(&["rn", "approx", "full"])?;
-        }
-        Rsqrt | Ex2 | Lg2 | Sin | Cos | Tanh => {
-            cx.need(&["approx"])?;
-        }
-        _ => {}
+fn floating(cx: &mut Context<'_>, row: &Float) -> Parsed<Op> {
+    match row.rounding {
+        (words, true) => cx.need(words).map(|_| ())?,
+        (words, false) => cx.eat_any(words).map_or((), |_| ()),
     }
-    let mut m = FloatMods { ftz: cx.eat("ftz"), ..FloatMods::default() };
-    match f {
-        Add | Sub | Mul => m.sat = cx.eat("sat"),
-        Fma => {
-            m.sat = cx.eat("sat");
-            m.relu = cx.eat("relu");
-        }
-        Min | Max => m.nan = cx.eat("NaN"),
-        _ => {}
-    }
-    let ty = cx.ty(allowed)?;
-    cx.count(n + 1, n + 1)?;
+    let ftz = cx.eat("ftz");
+    let mut takes = |word: &str| row.modifiers.contains(&word) && cx.eat(word);
+    let modifiers = FloatMods { ftz, sat: takes("sat"), relu: takes("relu"), nan: takes("NaN") };
+    let ty = cx.ty(row.types)?;
+    cx.count(row.operands + 1, row.operands + 1)?;
     let d = cx.dst(0, ty)?;
     let mut s = [Src::Imm(0); 4];
-    for (i, slot) in s.iter_mut().enumerate().take(n) {
+    for (i, slot) in s.iter_mut().enumerate().take(row.operands) {
         *slot = cx.src(i + 1, ty)?;
     }
-    Ok(Op::Pure { f: Pure::Float(f, ty, m), d, s })
+    Ok(Op::Pure { f: Pure::Float(row.f, ty, modifiers), d, s })
 }

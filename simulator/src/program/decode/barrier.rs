@@ -6,59 +6,52 @@ use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
 
-pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
-    match cx.head() {
-        "mbarrier" => mbarrier(cx),
-        "membar" => {
-            let scope = if cx.need(&["cta", "gl", "sys"])? == "cta" { Scope::Cta } else { Scope::Device };
-            cx.count(0, 0)?;
-            Ok(Op::Fence(Fence::Thread { scope }))
-        }
-        "fence" => fence(cx),
-        "barrier" if cx.eat("cluster") => {
-            if cx.need(&["arrive", "wait"])? == "arrive" {
-                let release = cx.eat_any(&["release", "relaxed"]) != Some("relaxed");
-                let aligned = cx.eat("aligned");
-                cx.count(0, 0)?;
-                Ok(Op::ClusterArrive { release, aligned })
-            } else {
-                cx.eat("acquire");
-                let aligned = cx.eat("aligned");
-                cx.count(0, 0)?;
-                Ok(Op::ClusterWait { aligned })
-            }
-        }
-        head => {
-            cx.eat("cta");
-            if head == "bar" && cx.eat("warp") {
-                cx.need(&["sync"])?;
-                cx.count(1, 1)?;
-                return Ok(Op::WarpSync { members: cx.src(0, Ty::B32)? });
-            }
-            let arrive = cx.need(&["sync", "arrive"])? == "arrive";
-            let aligned = cx.eat("aligned") || head == "bar";
-            cx.count(1 + usize::from(arrive), 2)?;
-            let id = cx.src(0, Ty::U32)?;
-            let count = if cx.operands() == 2 { Some(cx.src(1, Ty::U32)?) } else { None };
-            if let Some(Src::Imm(n)) = count
-                && (n == 0 || n % 32 != 0)
-            {
-                return cx.error(
-                    cx.operand(1)?.span,
-                    format!("the thread count of a barrier is a multiple of 32; {n} is not"),
-                );
-            }
-            if let Src::Imm(n) = id
-                && n > 15
-            {
-                return cx.error(cx.operand(0)?.span, format!("a block has barriers 0 to 15; {n} is not one of them"));
-            }
-            Ok(Op::Bar { arrive, id, count, aligned })
-        }
-    }
+pub(super) fn membar(cx: &mut Context<'_>) -> Parsed<Op> {
+    let scope = cx.choose(&[("cta", Scope::Cta), ("gl", Scope::Device), ("sys", Scope::Device)])?;
+    cx.count(0, 0)?;
+    Ok(Op::Fence(Fence::Thread { scope }))
 }
 
-fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
+/// `barrier.cluster`
+pub(super) fn cluster(cx: &mut Context<'_>) -> Parsed<Op> {
+    let arrives = cx.choose(&[("arrive", true), ("wait", false)])?;
+    let semantics = cx.eat_any(if arrives { &["release", "relaxed"] } else { &["acquire"] });
+    let aligned = cx.eat("aligned");
+    cx.count(0, 0)?;
+    Ok(match arrives {
+        true => Op::ClusterArrive { release: semantics != Some("relaxed"), aligned },
+        false => Op::ClusterWait { aligned },
+    })
+}
+
+/// `bar`, and `barrier` of a block.
+pub(super) fn named(cx: &mut Context<'_>, is_bar: bool) -> Parsed<Op> {
+    cx.eat("cta");
+    if is_bar && cx.eat("warp") {
+        cx.need(&["sync"])?;
+        cx.count(1, 1)?;
+        return Ok(Op::WarpSync { members: cx.src(0, Ty::B32)? });
+    }
+    let arrive = cx.choose(&[("sync", false), ("arrive", true)])?;
+    let aligned = cx.eat("aligned") || is_bar;
+    cx.count(1 + usize::from(arrive), 2)?;
+    let id = cx.src(0, Ty::U32)?;
+    let count = if cx.operands() == 2 { Some(cx.src(1, Ty::U32)?) } else { None };
+    if let Some(Src::Imm(n)) = count
+        && (n == 0 || n % 32 != 0)
+    {
+        let text = format!("the thread count of a barrier is a multiple of 32; {n} is not");
+        return cx.error(cx.operand(1)?.span, text);
+    }
+    if let Src::Imm(n) = id
+        && n > 15
+    {
+        return cx.error(cx.operand(0)?.span, format!("a block has barriers 0 to 15; {n} is not one of them"));
+    }
+    Ok(Op::Bar { arrive, id, count, aligned })
+}
+
+pub(super) fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
     let kind = if cx.eat("proxy") {
         match cx.need(&["async", "async::generic", "tensormap::generic"])? {
             "tensormap::generic" => {
@@ -110,7 +103,7 @@ fn semantics(cx: &mut Context<'_>, strong: &str) -> Option<Scope> {
     (sem != Some("relaxed")).then_some(scope.unwrap_or(Scope::Cluster))
 }
 
-fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {
+pub(super) fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {
     let what =
         cx.need(&["init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"])?;
     let op = match what {

@@ -6,6 +6,9 @@ use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
 
+/// Where copies to shared memory go.
+const SHARED: &[(&str, Space)] = &[("shared::cluster", Space::SharedCluster), ("shared::cta", Space::SharedCta)];
+
 pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     let reduce = cx.eat("reduce");
     cx.need(&["async"])?;
@@ -48,13 +51,7 @@ fn map_and_coords(cx: &mut Context<'_>, i: usize, rank: usize) -> Parsed<(Addr, 
 }
 
 fn tensor(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
-    let rank = match cx.need(&["1d", "2d", "3d", "4d", "5d"])? {
-        "1d" => 1,
-        "2d" => 2,
-        "3d" => 3,
-        "4d" => 4,
-        _ => 5,
-    };
+    let rank = cx.choose(&[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)])?;
     if prefetch {
         cx.need(&["L2"])?;
         cx.need(&["global"])?;
@@ -91,10 +88,7 @@ fn tensor(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
         policy(cx, hint, 2)?;
         return Ok(Op::Tensor(Box::new(Tensor { way, shared, map, coords, barrier: None, multicast: None })));
     }
-    let space = match cx.need(&["shared::cluster", "shared::cta"])? {
-        "shared::cluster" => Space::SharedCluster,
-        _ => Space::SharedCta,
-    };
+    let space = cx.choose(SHARED)?;
     cx.need(&["global"])?;
     cx.eat("tile");
     cx.need(&["mbarrier::complete_tx::bytes"])?;
@@ -147,14 +141,8 @@ fn linear(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
     if reduce {
         return cx.bad_modifier(".global.shared::cta");
     }
-    let space = match cx.need(&["shared::cluster", "shared::cta"])? {
-        "shared::cluster" => Space::SharedCluster,
-        _ => Space::SharedCta,
-    };
-    let way = match cx.need(&["global", "shared::cta"])? {
-        "global" => Way::ToShared,
-        _ => Way::ToCluster,
-    };
+    let space = cx.choose(SHARED)?;
+    let way = cx.choose(&[("global", Way::ToShared), ("shared::cta", Way::ToCluster)])?;
     cx.need(&["mbarrier::complete_tx::bytes"])?;
     let multi = usize::from(way == Way::ToShared && cx.eat("multicast::cluster"));
     let hint = usize::from(way == Way::ToShared && cx.eat("L2::cache_hint"));

@@ -25,19 +25,20 @@ const ANY: &[Ty] = &[
     Ty::E5m2x2,
 ];
 
+const ROUNDINGS: &[(&str, Round)] = &[
+    ("rn", Round::Rn),
+    ("rz", Round::Rz),
+    ("rm", Round::Rm),
+    ("rp", Round::Rp),
+    ("rna", Round::Rna),
+    ("rni", Round::Rni),
+    ("rzi", Round::Rzi),
+    ("rmi", Round::Rmi),
+    ("rpi", Round::Rpi),
+];
+
 pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
-    let round = match cx.eat_any(&["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"]) {
-        Some("rn") => Round::Rn,
-        Some("rz") => Round::Rz,
-        Some("rm") => Round::Rm,
-        Some("rp") => Round::Rp,
-        Some("rna") => Round::Rna,
-        Some("rni") => Round::Rni,
-        Some("rzi") => Round::Rzi,
-        Some("rmi") => Round::Rmi,
-        Some("rpi") => Round::Rpi,
-        _ => Round::None,
-    };
+    let round = cx.choose_any(ROUNDINGS).unwrap_or(Round::None);
     let ftz = cx.eat("ftz");
     let finite = cx.eat("satfinite");
     let relu = cx.eat("relu");

@@ -5,36 +5,25 @@ use super::super::op::{Mma, Op, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 
-pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
-    match cx.head() {
-        "mma" => mma(cx),
-        head => {
-            let load = head == "ldmatrix";
-            cx.need(&["sync"])?;
-            cx.need(&["aligned"])?;
-            cx.need(&["m8n8"])?;
-            let n = match cx.need(&["x1", "x2", "x4"])? {
-                "x1" => 1,
-                "x2" => 2,
-                _ => 4,
-            };
-            let trans = cx.eat("trans");
-            let space = match cx.eat_any(&["shared", "shared::cta"]) {
-                Some(_) => Space::SharedCta,
-                None => Space::Generic,
-            };
-            cx.need(&["b16"])?;
-            cx.count(2, 2)?;
-            let (list, addr) = if load { (0, 1) } else { (1, 0) };
-            let regs = if load { cx.dst_regs(list, Ty::B32)? } else { cx.src_regs(list, Ty::B32)? };
-            if regs.len() != n {
-                return cx
-                    .error(cx.operand(list)?.span, format!(".x{n} takes {n} registers; {} are given", regs.len()));
-            }
-            let addr = cx.addr(addr, space)?;
-            Ok(if load { Op::Ldmatrix { d: regs, trans, addr } } else { Op::Stmatrix { s: regs, trans, addr } })
-        }
+/// `ldmatrix` and `stmatrix`
+pub(super) fn rows(cx: &mut Context<'_>, load: bool) -> Parsed<Op> {
+    cx.sync_aligned()?;
+    cx.need(&["m8n8"])?;
+    let n = cx.choose(&[("x1", 1), ("x2", 2), ("x4", 4)])?;
+    let trans = cx.eat("trans");
+    let space = match cx.eat_any(&["shared", "shared::cta"]) {
+        Some(_) => Space::SharedCta,
+        None => Space::Generic,
+    };
+    cx.need(&["b16"])?;
+    cx.count(2, 2)?;
+    let (list, addr) = if load { (0, 1) } else { (1, 0) };
+    let regs = if load { cx.dst_regs(list, Ty::B32)? } else { cx.src_regs(list, Ty::B32)? };
+    if regs.len() != n {
+        return cx.error(cx.operand(list)?.span, format!(".x{n} takes {n} registers; {} are given", regs.len()));
     }
+    let addr = cx.addr(addr, space)?;
+    Ok(if load { Op::Ldmatrix { d: regs, trans, addr } } else { Op::Stmatrix { s: regs, trans, addr } })
 }
 
 /// The shapes of `mma.sync` that are modelled for a type of A, and the types of B that go with it.
@@ -48,14 +37,9 @@ fn shapes(a: Ty) -> (&'static [u32], &'static [Ty]) {
     }
 }
 
-fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
-    cx.need(&["sync"])?;
-    cx.need(&["aligned"])?;
-    let k = match cx.need(&["m16n8k8", "m16n8k16", "m16n8k32"])? {
-        "m16n8k8" => 8,
-        "m16n8k16" => 16,
-        _ => 32,
-    };
+pub(super) fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.sync_aligned()?;
+    let k = cx.choose(&[("m16n8k8", 8), ("m16n8k16", 16), ("m16n8k32", 32)])?;
     cx.need(&["row"])?;
     cx.need(&["col"])?;
     let early = cx.eat("satfinite");

@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, prefetches and `cp.async`.
 
 use super::super::context::Context;
-use super::super::op::{AtomFn, Op, Order, Scope, Semantics, Src};
+use super::super::op::{AtomFn, Mbar, Op, Order, Pure, Scope, Semantics, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -23,14 +23,33 @@ const MEMORY: &[Ty] = &[
     Ty::F64,
 ];
 
-fn space(cx: &mut Context<'_>, allowed: &[&str]) -> Space {
-    match cx.eat_any(allowed) {
-        Some("global") => Space::Global,
-        Some("param" | "param::entry") => Space::Param,
-        Some("shared::cluster") => Space::SharedCluster,
-        Some("shared" | "shared::cta") => Space::SharedCta,
-        _ => Space::Generic,
-    }
+/// State spaces of stores and atomics, then those of loads alone.
+const SPACES: &[(&str, Space)] = &[
+    ("global", Space::Global),
+    ("shared", Space::SharedCta),
+    ("shared::cta", Space::SharedCta),
+    ("shared::cluster", Space::SharedCluster),
+    ("param", Space::Param),
+    ("param::entry", Space::Param),
+];
+const WRITTEN: usize = 4;
+
+/// The functions of `red` and `atom`; those of `redux` first.
+pub(super) const ATOMICS: &[(&str, AtomFn)] = &[
+    ("add", AtomFn::Add),
+    ("min", AtomFn::Min),
+    ("max", AtomFn::Max),
+    ("and", AtomFn::And),
+    ("or", AtomFn::Or),
+    ("xor", AtomFn::Xor),
+    ("exch", AtomFn::Exch),
+    ("cas", AtomFn::Cas),
+    ("inc", AtomFn::Inc),
+    ("dec", AtomFn::Dec),
+];
+
+fn space(cx: &mut Context<'_>, allowed: &[(&str, Space)]) -> Space {
+    cx.choose_any(allowed).unwrap_or(Space::Generic)
 }
 
 fn order(cx: &mut Context<'_>, strong: &[&str]) -> Order {
@@ -57,39 +76,19 @@ fn hints(cx: &mut Context<'_>) -> Parsed<bool> {
     Ok(policy)
 }
 
-pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
-    match cx.head() {
-        "ld" | "ldu" => load(cx),
-        "st" => store(cx),
-        "atom" | "red" => atomic(cx),
-        "prefetch" => prefetch(cx),
-        "createpolicy" => {
-            cx.need(&["fractional"])?;
-            let levels = &["L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"];
-            cx.need(levels)?;
-            cx.eat_any(levels);
-            cx.need(&["b64"])?;
-            cx.count(1, 2)?;
-            let d = cx.dst(0, Ty::B64)?;
-            if cx.operands() == 2 {
-                cx.src(1, Ty::F32)?;
-            }
-            Ok(Op::Pure {
-                f: super::super::op::Pure::Mov(Ty::B64),
-                d,
-                s: [Src::Imm(0x1000_0000_0000_0000), Src::Imm(0), Src::Imm(0), Src::Imm(0)],
-            })
-        }
-        other => cx.error(cx.instr.span, format!("`{other}` is not modelled")),
+pub(super) fn policy(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.need(&["fractional"])?;
+    let levels = &["L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"];
+    cx.need(levels)?;
+    cx.eat_any(levels);
+    cx.need(&["b64"])?;
+    cx.count(1, 2)?;
+    let d = cx.dst(0, Ty::B64)?;
+    if cx.operands() == 2 {
+        cx.src(1, Ty::F32)?;
     }
-}
-
-fn vector_length(cx: &mut Context<'_>) -> usize {
-    match cx.eat_any(&["v2", "v4"]) {
-        Some("v2") => 2,
-        Some(_) => 4,
-        None => 1,
-    }
+    let s = [Src::Imm(0x1000_0000_0000_0000), Src::Imm(0), Src::Imm(0), Src::Imm(0)];
+    Ok(Op::Pure { f: Pure::Mov(Ty::B64), d, s })
 }
 
 fn vector_check(cx: &Context<'_>, ty: Ty, lanes: usize, given: usize, i: usize) -> Parsed<()> {
@@ -111,13 +110,13 @@ fn policy_operand(cx: &mut Context<'_>, policy: bool, i: usize) -> Parsed<()> {
     Ok(())
 }
 
-fn load(cx: &mut Context<'_>) -> Parsed<Op> {
+pub(super) fn load(cx: &mut Context<'_>) -> Parsed<Op> {
     let order = order(cx, &["volatile", "relaxed", "acquire"]);
-    let space = space(cx, &["global", "param", "param::entry", "shared", "shared::cta", "shared::cluster"]);
+    let space = space(cx, SPACES);
     let policy = hints(cx)?;
     let constant = cx.eat("nc");
     let policy = policy | hints(cx)?;
-    let lanes = vector_length(cx);
+    let lanes = cx.choose_any(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
     let ty = cx.ty(MEMORY)?;
     policy_operand(cx, policy, 2)?;
     let list = cx.vector(0)?;
@@ -133,11 +132,11 @@ fn load(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(Op::Ld { ty, width, d, addr, order, constant })
 }
 
-fn store(cx: &mut Context<'_>) -> Parsed<Op> {
+pub(super) fn store(cx: &mut Context<'_>) -> Parsed<Op> {
     let order = order(cx, &["volatile", "relaxed", "release"]);
-    let space = space(cx, &["global", "shared", "shared::cta", "shared::cluster"]);
+    let space = space(cx, &SPACES[..WRITTEN]);
     let policy = hints(cx)?;
-    let lanes = vector_length(cx);
+    let lanes = cx.choose_any(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
     let ty = cx.ty(MEMORY)?;
     policy_operand(cx, policy, 2)?;
     let list = cx.vector(1)?;
@@ -147,27 +146,15 @@ fn store(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(Op::St { ty, s, addr, order })
 }
 
-fn atomic(cx: &mut Context<'_>) -> Parsed<Op> {
-    let returns = cx.head() == "atom";
+pub(super) fn atomic(cx: &mut Context<'_>, returns: bool) -> Parsed<Op> {
     let word = cx.eat_any(&["relaxed", "acquire", "release", "acq_rel"]);
     let semantics = Semantics {
         acquire: matches!(word, Some("acquire" | "acq_rel")),
         release: matches!(word, Some("release" | "acq_rel")),
         scope: scope(cx),
     };
-    let space = space(cx, &["global", "shared", "shared::cta", "shared::cluster"]);
-    let f = match cx.need(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])? {
-        "add" => AtomFn::Add,
-        "min" => AtomFn::Min,
-        "max" => AtomFn::Max,
-        "and" => AtomFn::And,
-        "or" => AtomFn::Or,
-        "xor" => AtomFn::Xor,
-        "exch" => AtomFn::Exch,
-        "cas" => AtomFn::Cas,
-        "inc" => AtomFn::Inc,
-        _ => AtomFn::Dec,
-    };
+    let space = space(cx, &SPACES[..WRITTEN]);
+    let f = cx.choose(ATOMICS)?;
     let halves = f == AtomFn::Add && cx.eat("noftz");
     let ty = cx.ty(match f {
         AtomFn::Add if halves => &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2],
@@ -186,12 +173,8 @@ fn atomic(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(Op::Atom { semantics, f, ty, d, addr, b, c })
 }
 
-fn prefetch(cx: &mut Context<'_>) -> Parsed<Op> {
-    let space = match cx.eat_any(&["global", "param"]) {
-        Some("global") => Space::Global,
-        Some(_) => Space::Param,
-        None => Space::Generic,
-    };
+pub(super) fn prefetch(cx: &mut Context<'_>) -> Parsed<Op> {
+    let space = space(cx, &[("global", Space::Global), ("param", Space::Param)]);
     let levels = &["tensormap", "L1", "L2", "L2::evict_last", "L2::evict_normal"];
     let tensor_map = cx.need(levels)? == "tensormap";
     cx.count(1, 1)?;
@@ -222,7 +205,7 @@ pub(super) fn cp_async(cx: &mut Context<'_>) -> Parsed<Op> {
             cx.need(&["b64"])?;
             cx.count(1, 1)?;
             let addr = cx.addr(0, space)?;
-            return Ok(Op::Mbar { op: super::super::op::Mbar::CpAsyncArrive { noinc }, addr });
+            return Ok(Op::Mbar { op: Mbar::CpAsyncArrive { noinc }, addr });
         }
         None => {}
     }

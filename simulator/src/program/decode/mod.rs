@@ -16,6 +16,52 @@ use super::op::{Op, PredSrc};
 use super::target::available;
 use crate::parse::Parsed;
 
+/// Decodes what follows the first word of an opcode.
+type Decode = fn(&mut Context<'_>) -> Parsed<Op>;
+
+/// The first words of all opcodes but those of arithmetic, which has a table of its own.
+const OPCODES: &[(&str, Decode)] = &[
+    ("mov", moves::mov),
+    ("cvta", moves::cvta),
+    ("mapa", moves::mapa),
+    ("getctarank", moves::getctarank),
+    ("setp", moves::setp),
+    ("set", moves::set),
+    ("selp", moves::selp),
+    ("cvt", convert::decode),
+    ("bra", flow::bra),
+    ("ret", flow::ret),
+    ("exit", |cx| flow::without_operands(cx, Op::Exit)),
+    ("trap", |cx| flow::without_operands(cx, Op::Trap)),
+    ("nanosleep", flow::nanosleep),
+    ("griddepcontrol", flow::griddepcontrol),
+    ("setmaxnreg", flow::setmaxnreg),
+    ("activemask", flow::activemask),
+    ("elect", flow::elect),
+    ("shfl", flow::shuffle),
+    ("vote", flow::vote),
+    ("match", flow::matching),
+    ("redux", flow::redux),
+    ("ld", memory::load),
+    ("ldu", memory::load),
+    ("st", memory::store),
+    ("atom", |cx| memory::atomic(cx, true)),
+    ("red", |cx| memory::atomic(cx, false)),
+    ("prefetch", memory::prefetch),
+    ("createpolicy", memory::policy),
+    ("cp", |cx| if cx.has("bulk") { bulk::decode(cx) } else { memory::cp_async(cx) }),
+    ("bar", |cx| barrier::named(cx, true)),
+    ("barrier", |cx| if cx.eat("cluster") { barrier::cluster(cx) } else { barrier::named(cx, false) }),
+    ("fence", barrier::fence),
+    ("membar", barrier::membar),
+    ("mbarrier", barrier::mbarrier),
+    ("wgmma", wgmma::decode),
+    ("mma", matrix::mma),
+    ("ldmatrix", |cx| matrix::rows(cx, true)),
+    ("stmatrix", |cx| matrix::rows(cx, false)),
+    ("wmma", wmma::decode),
+];
+
 /// Decodes one instruction; what is not known is an error on its own word.
 pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
     available(cx.level, &cx.instr.opcode)?;
@@ -23,28 +69,34 @@ pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
         Some((negated, name)) => Some(cx.guard(*negated, name)?),
         None => None,
     };
-    let op = match cx.head() {
-        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "neg" | "abs" | "min" | "max" | "shl" | "shr"
-        | "and" | "or" | "xor" | "not" | "cnot" | "popc" | "clz" | "brev" | "bfe" | "bfi" | "bfind" | "prmt"
-        | "shf" | "lop3" | "sad" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
-            arith::decode(cx)
-        }
-        "setp" | "set" | "selp" => moves::compare(cx),
-        "mov" | "cvta" | "mapa" | "getctarank" => moves::decode(cx),
-        "cvt" => convert::decode(cx),
-        "bra" | "ret" | "exit" | "trap" | "nanosleep" | "griddepcontrol" | "setmaxnreg" | "shfl" | "vote" | "match"
-        | "redux" | "activemask" | "elect" => flow::decode(cx),
-        "ld" | "ldu" | "st" | "atom" | "red" | "prefetch" | "createpolicy" | "discard" | "applypriority" => {
-            memory::decode(cx)
-        }
-        "cp" if cx.instr.opcode.iter().any(|n| n.text == "bulk") => bulk::decode(cx),
-        "cp" => memory::cp_async(cx),
-        "bar" | "barrier" | "fence" | "membar" | "mbarrier" => barrier::decode(cx),
-        "wgmma" => wgmma::decode(cx),
-        "ldmatrix" | "stmatrix" | "mma" => matrix::decode(cx),
-        "wmma" => wmma::decode(cx),
-        other => cx.error(cx.instr.opcode[0].span, format!("the instruction `{other}` is not modelled")),
+    let head = cx.head();
+    let op = match OPCODES.iter().find(|(word, _)| *word == head) {
+        Some((_, decode)) => decode(cx),
+        None if arith::heads().any(|word| word == head) => arith::decode(cx),
+        None => cx.error(cx.instr.opcode[0].span, format!("the instruction `{head}` is not modelled")),
     }?;
     cx.end()?;
     Ok((op, guard))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::INSTRUCTIONS;
+
+    #[test]
+    fn the_documented_instructions_are_those_that_are_decoded() {
+        let decoded: BTreeSet<&str> = OPCODES.iter().map(|(word, _)| *word).chain(arith::heads()).collect();
+        let forms: String = INSTRUCTIONS.iter().map(|instruction| format!("{} ", instruction.form)).collect();
+        let documented: BTreeSet<&str> =
+            forms.split(|c: char| !(c.is_alphanumeric() || "._:".contains(c))).map(first).collect();
+        let missing: Vec<_> = decoded.difference(&documented).collect();
+        assert!(missing.is_empty(), "INSTRUCTIONS lacks {missing:?}");
+    }
+
+    fn first(word: &str) -> &str {
+        word.split('.').next().unwrap_or_default()
+    }
 }

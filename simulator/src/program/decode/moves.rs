@@ -6,43 +6,44 @@ use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
 
-pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
-    match cx.head() {
-        "mov" => mov(cx),
-        "cvta" => {
-            let to = cx.eat("to");
-            let space = match cx.need(&["global", "shared", "shared::cta", "shared::cluster", "param"])? {
-                "global" => Space::Global,
-                "param" => Space::Param,
-                "shared::cluster" => Space::SharedCluster,
-                _ => Space::SharedCta,
-            };
-            let ty = cx.ty(&[Ty::U64])?;
-            cx.count(2, 2)?;
-            let d = cx.dst(0, ty)?;
-            let a = cx.src(1, ty)?;
-            Ok(pure(if to { Pure::CvtaTo(space) } else { Pure::CvtaFrom(space) }, d, &[a]))
-        }
-        "mapa" => {
-            let generic = cx.shared_space() == Space::Generic;
-            let ty = cx.ty(&[Ty::U32, Ty::U64])?;
-            if generic && ty == Ty::U32 {
-                return cx.error(cx.instr.span, "a generic address has 64 bits: mapa.u64, or mapa.shared::cluster.u32");
-            }
-            cx.count(3, 3)?;
-            let d = cx.dst(0, ty)?;
-            let (a, b) = (cx.src(1, ty)?, cx.src(2, Ty::U32)?);
-            Ok(pure(Pure::Mapa { generic }, d, &[a, b]))
-        }
-        _ => {
-            let generic = cx.shared_space() == Space::Generic;
-            let ty = cx.ty(&[Ty::U32, Ty::U64])?;
-            cx.count(2, 2)?;
-            let d = cx.dst(0, Ty::U32)?;
-            let a = cx.src(1, ty)?;
-            Ok(pure(Pure::Getctarank { generic }, d, &[a]))
-        }
+/// The state spaces of `cvta`.
+const WINDOWS: &[(&str, Space)] = &[
+    ("global", Space::Global),
+    ("shared", Space::SharedCta),
+    ("shared::cta", Space::SharedCta),
+    ("shared::cluster", Space::SharedCluster),
+    ("param", Space::Param),
+];
+
+pub(super) fn cvta(cx: &mut Context<'_>) -> Parsed<Op> {
+    let to = cx.eat("to");
+    let space = cx.choose(WINDOWS)?;
+    let ty = cx.ty(&[Ty::U64])?;
+    cx.count(2, 2)?;
+    let d = cx.dst(0, ty)?;
+    let a = cx.src(1, ty)?;
+    Ok(pure(if to { Pure::CvtaTo(space) } else { Pure::CvtaFrom(space) }, d, &[a]))
+}
+
+pub(super) fn mapa(cx: &mut Context<'_>) -> Parsed<Op> {
+    let generic = cx.shared_space() == Space::Generic;
+    let ty = cx.ty(&[Ty::U32, Ty::U64])?;
+    if generic && ty == Ty::U32 {
+        return cx.error(cx.instr.span, "a generic address has 64 bits: mapa.u64, or mapa.shared::cluster.u32");
     }
+    cx.count(3, 3)?;
+    let d = cx.dst(0, ty)?;
+    let (a, b) = (cx.src(1, ty)?, cx.src(2, Ty::U32)?);
+    Ok(pure(Pure::Mapa { generic }, d, &[a, b]))
+}
+
+pub(super) fn getctarank(cx: &mut Context<'_>) -> Parsed<Op> {
+    let generic = cx.shared_space() == Space::Generic;
+    let ty = cx.ty(&[Ty::U32, Ty::U64])?;
+    cx.count(2, 2)?;
+    let d = cx.dst(0, Ty::U32)?;
+    let a = cx.src(1, ty)?;
+    Ok(pure(Pure::Getctarank { generic }, d, &[a]))
 }
 
 fn pure(f: Pure, d: u32, s: &[Src]) -> Op {
@@ -51,7 +52,7 @@ fn pure(f: Pure, d: u32, s: &[Src]) -> Op {
     Op::Pure { f, d, s: all }
 }
 
-fn mov(cx: &mut Context<'_>) -> Parsed<Op> {
+pub(super) fn mov(cx: &mut Context<'_>) -> Parsed<Op> {
     let ty = cx.ty(&[
         Ty::Pred,
         Ty::B16,
@@ -109,25 +110,29 @@ fn part_type(cx: &Context<'_>, ty: Ty, parts: usize) -> Parsed<Ty> {
     }
 }
 
-fn cmp(word: &str) -> Option<Cmp> {
-    Some(match word {
-        "eq" => Cmp::Eq,
-        "ne" => Cmp::Ne,
-        "lt" | "lo" => Cmp::Lt,
-        "le" | "ls" => Cmp::Le,
-        "gt" | "hi" => Cmp::Gt,
-        "ge" | "hs" => Cmp::Ge,
-        "equ" => Cmp::Equ,
-        "neu" => Cmp::Neu,
-        "ltu" => Cmp::Ltu,
-        "leu" => Cmp::Leu,
-        "gtu" => Cmp::Gtu,
-        "geu" => Cmp::Geu,
-        "num" => Cmp::Num,
-        "nan" => Cmp::Nan,
-        _ => return None,
-    })
-}
+const COMPARISONS: &[(&str, Cmp)] = &[
+    ("eq", Cmp::Eq),
+    ("ne", Cmp::Ne),
+    ("lt", Cmp::Lt),
+    ("lo", Cmp::Lt),
+    ("le", Cmp::Le),
+    ("ls", Cmp::Le),
+    ("gt", Cmp::Gt),
+    ("hi", Cmp::Gt),
+    ("ge", Cmp::Ge),
+    ("hs", Cmp::Ge),
+    ("equ", Cmp::Equ),
+    ("neu", Cmp::Neu),
+    ("ltu", Cmp::Ltu),
+    ("leu", Cmp::Leu),
+    ("gtu", Cmp::Gtu),
+    ("geu", Cmp::Geu),
+    ("num", Cmp::Num),
+    ("nan", Cmp::Nan),
+];
+
+/// How `setp` combines its comparison with a predicate.
+const COMBINED: &[(&str, Logic)] = &[("and", Logic::And), ("or", Logic::Or), ("xor", Logic::Xor)];
 
 const COMPARED: &[Ty] = &[
     Ty::B16,
@@ -146,11 +151,10 @@ const COMPARED: &[Ty] = &[
 ];
 
 fn comparison(cx: &mut Context<'_>) -> Parsed<Cmp> {
-    let Some(c) = cx.peek().and_then(cmp) else {
-        return cx.bad_modifier("a comparison such as .eq or .lt");
-    };
-    cx.eat_any(&[cx.peek().unwrap_or_default()]);
-    Ok(c)
+    match cx.choose_any(COMPARISONS) {
+        Some(comparison) => Ok(comparison),
+        None => cx.bad_modifier("a comparison such as .eq or .lt"),
+    }
 }
 
 fn check(cx: &Context<'_>, c: Cmp, ty: Ty) -> Parsed<()> {
@@ -163,46 +167,39 @@ fn check(cx: &Context<'_>, c: Cmp, ty: Ty) -> Parsed<()> {
     if bad { cx.error(cx.instr.span, format!("this comparison does not exist for .{}", ty.name())) } else { Ok(()) }
 }
 
-pub(super) fn compare(cx: &mut Context<'_>) -> Parsed<Op> {
-    match cx.head() {
-        "setp" => {
-            let c = comparison(cx)?;
-            let logic = match cx.eat_any(&["and", "or", "xor"]) {
-                Some("and") => Some(Logic::And),
-                Some("or") => Some(Logic::Or),
-                Some(_) => Some(Logic::Xor),
-                None => None,
-            };
-            let ftz = cx.eat("ftz");
-            let ty = cx.ty(COMPARED)?;
-            check(cx, c, ty)?;
-            let n = 3 + usize::from(logic.is_some());
-            cx.count(n, n)?;
-            let (p, q) = cx.pair(0, Ty::Pred, Ty::Pred)?;
-            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
-            let with = match logic {
-                Some(l) => Some((l, cx.pred(3)?)),
-                None => None,
-            };
-            Ok(Op::Setp { cmp: c, ty, ftz, p, q, a, b, with })
-        }
-        "set" => {
-            let c = comparison(cx)?;
-            let to = cx.ty(&[Ty::U32, Ty::S32, Ty::F32])?;
-            let ty = cx.ty(COMPARED)?;
-            check(cx, c, ty)?;
-            cx.count(3, 3)?;
-            let d = cx.dst(0, to)?;
-            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
-            Ok(Op::Set { cmp: c, to, ty, d, a, b })
-        }
-        _ => {
-            let ty = cx.ty(COMPARED)?;
-            cx.count(4, 4)?;
-            let d = cx.dst(0, ty)?;
-            let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
-            let p = cx.pred(3)?;
-            Ok(Op::Selp { d, a, b, p })
-        }
-    }
+pub(super) fn setp(cx: &mut Context<'_>) -> Parsed<Op> {
+    let c = comparison(cx)?;
+    let logic = cx.choose_any(COMBINED);
+    let ftz = cx.eat("ftz");
+    let ty = cx.ty(COMPARED)?;
+    check(cx, c, ty)?;
+    let n = 3 + usize::from(logic.is_some());
+    cx.count(n, n)?;
+    let (p, q) = cx.pair(0, Ty::Pred, Ty::Pred)?;
+    let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
+    let with = match logic {
+        Some(l) => Some((l, cx.pred(3)?)),
+        None => None,
+    };
+    Ok(Op::Setp { cmp: c, ty, ftz, p, q, a, b, with })
+}
+
+pub(super) fn set(cx: &mut Context<'_>) -> Parsed<Op> {
+    let c = comparison(cx)?;
+    let to = cx.ty(&[Ty::U32, Ty::S32, Ty::F32])?;
+    let ty = cx.ty(COMPARED)?;
+    check(cx, c, ty)?;
+    cx.count(3, 3)?;
+    let d = cx.dst(0, to)?;
+    let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
+    Ok(Op::Set { cmp: c, to, ty, d, a, b })
+}
+
+pub(super) fn selp(cx: &mut Context<'_>) -> Parsed<Op> {
+    let ty = cx.ty(COMPARED)?;
+    cx.count(4, 4)?;
+    let d = cx.dst(0, ty)?;
+    let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
+    let p = cx.pred(3)?;
+    Ok(Op::Selp { d, a, b, p })
 }

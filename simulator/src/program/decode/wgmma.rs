@@ -9,17 +9,17 @@ use crate::parse::ast::OperandKind;
 pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     match cx.need(&["fence", "commit_group", "wait_group", "mma_async"])? {
         "fence" => {
-            sync(cx)?;
+            cx.sync_aligned()?;
             cx.count(0, 0)?;
             Ok(Op::WgFence)
         }
         "commit_group" => {
-            sync(cx)?;
+            cx.sync_aligned()?;
             cx.count(0, 0)?;
             Ok(Op::WgCommit)
         }
         "wait_group" => {
-            sync(cx)?;
+            cx.sync_aligned()?;
             cx.count(1, 1)?;
             let pending = cx.imm(0)?;
             if pending > 7 {
@@ -31,12 +31,6 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     }
 }
 
-fn sync(cx: &mut Context<'_>) -> Parsed<()> {
-    cx.need(&["sync"])?;
-    cx.need(&["aligned"])?;
-    Ok(())
-}
-
 /// `m64n128k16` to (128, 16).
 fn shape(word: &str) -> Option<(u32, u32)> {
     let (n, k) = word.strip_prefix("m64n")?.split_once('k')?;
@@ -44,7 +38,7 @@ fn shape(word: &str) -> Option<(u32, u32)> {
 }
 
 fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
-    sync(cx)?;
+    cx.sync_aligned()?;
     let Some((n, k)) = cx.peek().and_then(shape) else {
         return cx.bad_modifier("a shape .m64nNkK");
     };

@@ -8,11 +8,7 @@ use crate::parse::Parsed;
 pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     match cx.need(&["load", "store", "mma"])? {
         "load" => {
-            let frag = match cx.need(&["a", "b", "c"])? {
-                "a" => Frag::A,
-                "b" => Frag::B,
-                _ => Frag::C,
-            };
+            let frag = cx.choose(&[("a", Frag::A), ("b", Frag::B), ("c", Frag::C)])?;
             let (row_major, m, n, space) = layout(cx)?;
             let ty = cx.ty(if frag == Frag::C { &[Ty::F32, Ty::F16] } else { &[Ty::F16, Ty::Bf16] })?;
             let matrix = WmmaMatrix { frag, m, n, row_major, ty };
@@ -37,11 +33,13 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     }
 }
 
+/// Whether a matrix is row-major.
+const MAJOR: &[(&str, bool)] = &[("row", true), ("col", false)];
+
 fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
-    cx.need(&["sync"])?;
-    cx.need(&["aligned"])?;
-    let a_row = cx.need(&["row", "col"])? == "row";
-    let b_row = cx.need(&["row", "col"])? == "row";
+    cx.sync_aligned()?;
+    let a_row = cx.choose(MAJOR)?;
+    let b_row = cx.choose(MAJOR)?;
     let (m, n) = shape(cx)?;
     // f16 is not written: `.f32.f32`; bf16 is: `.f32.bf16.bf16.f32`.
     let d_ty = cx.ty(&[Ty::F32, Ty::F16])?;
@@ -62,24 +60,16 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
 }
 
 fn shape(cx: &mut Context<'_>) -> Parsed<(u32, u32)> {
-    Ok(match cx.need(&["m16n16k16", "m32n8k16", "m8n32k16"])? {
-        "m16n16k16" => (16, 16),
-        "m32n8k16" => (32, 8),
-        _ => (8, 32),
-    })
+    cx.choose(&[("m16n16k16", (16, 16)), ("m32n8k16", (32, 8)), ("m8n32k16", (8, 32))])
 }
 
 /// (row-major, M, N, space)
 fn layout(cx: &mut Context<'_>) -> Parsed<(bool, u32, u32, Space)> {
-    cx.need(&["sync"])?;
-    cx.need(&["aligned"])?;
-    let row = cx.need(&["row", "col"])? == "row";
+    cx.sync_aligned()?;
+    let row = cx.choose(MAJOR)?;
     let (m, n) = shape(cx)?;
-    let space = match cx.eat_any(&["global", "shared", "shared::cta"]) {
-        Some("global") => Space::Global,
-        Some(_) => Space::SharedCta,
-        None => Space::Generic,
-    };
+    let spaces = [("global", Space::Global), ("shared", Space::SharedCta), ("shared::cta", Space::SharedCta)];
+    let space = cx.choose_any(&spaces).unwrap_or(Space::Generic);
     Ok((row, m, n, space))
 }
 
