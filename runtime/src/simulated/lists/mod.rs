@@ -13,7 +13,7 @@ use bsr_simulator::{
 };
 
 use crate::Structure;
-use crate::machine::{ALIGN, upload};
+use crate::machine::upload;
 
 pub use patterns::{CheckedPattern, faults_of_checks, faults_of_lists, meant};
 pub(super) use work::SPARE;
@@ -118,8 +118,9 @@ impl<'s> Stream<'s> {
         upload(self.memory, words.into_iter().flat_map(u32::to_le_bytes).collect())
     }
 
+    /// Memory of words that no kernel writes, as what was there before may be anything.
     fn alloc(&mut self, words: usize) -> BufferId {
-        self.memory.alloc((4 * words).max(16), ALIGN)
+        self.upload(vec![u32::MAX; words.max(4)])
     }
 
     /// Launches the kernels that make the transposed index, in `ctas` CTAs: there is a line of counts for each, and one more.

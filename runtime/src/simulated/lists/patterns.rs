@@ -186,32 +186,39 @@ pub fn faults_of_checks(kernels: &ListKernels) -> Result<Vec<String>, LaunchErro
 /// As [`ListKernels::launch`]; a pattern that cannot be had.
 pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedError> {
     let mut faults = faults_of_masks(kernels)?;
-    for (pattern, rows, cols, ctas) in
-        [(Pattern::Random(1.0), 5, 1100, 2), (Pattern::Random(0.3), 300, 40, 150), (Pattern::Random(0.4), 45, 700, 2)]
-    {
-        let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else { continue };
-        let mut memory = GlobalMemory::new();
-        let mut stream = Stream::new(kernels, &mut memory);
-        let (of_rows, columns) = stream.index(&structure);
-        let counts = stream.alloc((ctas as usize + 1) * cols);
-        let made = [stream.alloc(2 * cols), stream.alloc(structure.nnzb()), stream.alloc(structure.nnzb())];
-        let pointers = [of_rows, columns, counts, made[0], made[1], made[2]];
-        stream.transpose(pointers, [rows as u32, cols as u32, structure.nnzb() as u32], ctas)?;
-        let (host, findings) = (structure.transposed(), stream.findings());
-        let words = |list: &[i32]| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>();
-        let ends = host.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]).collect::<Vec<_>>();
-        let want = [words(&ends), words(host.col_idx()), words(host.block_idx())];
-        let differs = made.iter().zip(&want).any(|(id, want)| self::words(&memory, *id)[..want.len()] != **want);
-        faults.extend(fault(findings, differs, &format!("the transpose of {rows} x {cols} blocks")));
-    }
-    for (spec, rows, cols, density, ctas) in [
-        ("op = sdd, bm = 64, bn = 256, bk = 64, schedule = strided", 20, 32, 0.4, 7),
-        ("op = sdd, bm = 128, bn = 128, bk = 256, schedule = strided", 10, 8, 0.3, 7),
-        ("op = sdd, bm = 64, bn = 64, bk = 64, schedule = strided", 1100, 40, 0.02, 7),
-        // More CTAs than tiles.
-        ("op = sdd, bm = 64, bn = 256, bk = 64, schedule = strided", 4, 4, 0.3, 132),
-    ] {
-        let Some(plan) = spec.parse().ok().and_then(|spec| Plan::new(&spec).ok()) else { continue };
+    faults.extend(faults_of_transposes(kernels)?);
+    faults.extend(faults_of_sddmms(kernels)?);
+    Ok(faults)
+}
+
+/// SDDMMs to list: bm, bn and bk, block rows, block columns, density and CTAs. Tiles have 1, 2, 3, 4 and 16 groups of columns,
+/// the last words of a vector as padding, blocks of two groups and of two tiles of rows, and tiles of half the width.
+const SDDMMS: &[([u32; 3], [usize; 2], f64, u32)] = &[
+    ([64, 64, 64], [1100, 40], 0.02, 7),
+    ([64, 128, 64], [20, 32], 0.4, 7),
+    ([128, 192, 64], [20, 32], 0.4, 7),
+    ([64, 256, 64], [20, 32], 0.4, 7),
+    ([128, 256, 64], [20, 32], 0.4, 7),
+    ([64, 256, 16], [20, 90], 0.4, 7),
+    ([256, 128, 64], [10, 16], 0.4, 7),
+    ([64, 256, 256], [10, 16], 0.4, 7),
+    ([128, 128, 256], [10, 8], 0.3, 7),
+    // More vectors of a row than a CTA has threads.
+    ([64, 64, 64], [2, 600], 1.0, 7),
+    // More CTAs than tiles, and than a CTA has threads.
+    ([64, 256, 64], [4, 4], 0.3, 132),
+    ([64, 256, 64], [4, 4], 0.3, 1100),
+];
+
+/// What is wrong with the tiles of SDDMMs.
+fn faults_of_sddmms(kernels: &ListKernels) -> Result<Vec<String>, SimulatedError> {
+    let mut faults = vec![];
+    for &([bm, bn, bk], [rows, cols], density, ctas) in SDDMMS {
+        let spec = format!("op = sdd, bm = {bm}, bn = {bn}, bk = {bk}, schedule = strided");
+        let Some(plan) = spec.parse().ok().and_then(|spec| Plan::new(&spec).ok()) else {
+            faults.push(format!("{spec} cannot be planned"));
+            continue;
+        };
         let block = (plan.spec().bm as usize, plan.spec().bk as usize);
         let k = 100;
         let structure = Pattern::Random(density).structure(block.0 * rows, block.1 * cols, block, 1);
@@ -244,12 +251,56 @@ pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedEr
     Ok(faults)
 }
 
+/// Patterns to transpose: blocks that are stored, block rows and columns, and CTAs. The rows of a CTA are any number of those
+/// that it reads ahead, and some CTAs have none; columns are fewer and more than a CTA has threads.
+fn to_transpose() -> impl Iterator<Item = (Pattern, [usize; 3])> {
+    let large = [(Pattern::Random(0.3), [300, 40, 150]), (Pattern::Random(0.4), [45, 700, 2])];
+    // A row that ends within each of the eight loads of a lane.
+    let ends = (0..8).map(|load| (Pattern::Random(1.0), [2, 256 + 32 * load + 7, 1]));
+    let few_rows = (1..=13).flat_map(|rows| [1, 3, 8].map(|ctas| (Pattern::Random(1.0), [rows, 3, ctas])));
+    [[5, 1100, 2], [8, 1100, 1]]
+        .map(|sizes| (Pattern::Random(1.0), sizes))
+        .into_iter()
+        .chain(large)
+        .chain(ends)
+        .chain(few_rows)
+}
+
+/// The same of the kernels that transpose patterns: with room for all blocks, and with room for all but one, which is a
+/// pattern without blocks.
+fn faults_of_transposes(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
+    let mut faults = vec![];
+    for (pattern, [rows, cols, ctas]) in to_transpose() {
+        let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else { continue };
+        let (host, stored) = (structure.transposed(), structure.nnzb());
+        let words = |list: &[i32]| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>();
+        let ends = host.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]).collect::<Vec<_>>();
+        let want = [words(&ends), words(host.col_idx()), words(host.block_idx())];
+        let without = [vec![0; 2 * cols], vec![u32::MAX; stored], vec![u32::MAX; stored]];
+        for (capacity, want) in [(stored, want), (stored - 1, without)] {
+            let mut memory = GlobalMemory::new();
+            let mut stream = Stream::new(kernels, &mut memory);
+            let (of_rows, columns) = stream.index(&structure);
+            let counts = stream.alloc((ctas + 1) * cols);
+            let made = [stream.alloc(2 * cols), stream.alloc(stored), stream.alloc(stored)];
+            let pointers = [of_rows, columns, counts, made[0], made[1], made[2]];
+            stream.transpose(pointers, [rows as u32, cols as u32, capacity as u32], ctas as u32)?;
+            let findings = stream.findings();
+            let differs = made.iter().zip(&want).any(|(id, want)| self::words(&memory, *id)[..want.len()] != **want);
+            let what = format!("the transpose of {rows} x {cols} blocks in {ctas} CTAs, room for {capacity}");
+            faults.extend(fault(findings, differs, &what));
+        }
+    }
+    Ok(faults)
+}
+
 /// The same of the kernels that make a pattern of a byte for every block; some have less room than blocks.
 fn faults_of_masks(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
     let mut faults = vec![];
-    for (pattern, rows, cols, room) in
-        [(Pattern::Random(0.3), 19, 45, 5), (Pattern::Causal, 33, 33, 0), (Pattern::Random(0.5), 300, 3, -100)]
-    {
+    let drawn = [(Pattern::Random(0.3), 19, 45, 5), (Pattern::Causal, 33, 33, 0), (Pattern::Random(0.5), 300, 3, -100)];
+    // Rows that end within each of the eight loads of a lane, and are followed by a block; room that ends in the same load.
+    let ends = (0..8).map(|load| (Pattern::Random(1.0), 2, 256 + 32 * load + 7, -260));
+    for (pattern, rows, cols, room) in drawn.into_iter().chain(ends) {
         let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else { continue };
         let mut mask = vec![0_u8; rows * cols];
         for row in 0..rows {
