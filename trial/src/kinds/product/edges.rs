@@ -11,7 +11,7 @@ use super::scale::Scale;
 
 /// The most of them, and the fewest of a kernel that has time for few.
 const MOST: usize = 32;
-const FEWEST: usize = 2;
+pub(super) const FEWEST: usize = 2;
 /// Each place of a row within eight neighbours occurs.
 const NEIGHBOURS: usize = 8;
 
@@ -28,8 +28,10 @@ impl Scale {
             let height = if by_threads { (extent / 16).clamp(1, 4) } else { NEIGHBOURS };
             extent.div_ceil(height)
         };
+        // The greatest of a row takes each column of a pair by a guard of its own.
+        let columns = if self.takes_greatest { columns.div_ceil(NEIGHBOURS / 2) } else { groups(columns) };
         let room = (EFFORT / self.effort(&[1], self.tile).max(1)) as usize;
-        groups(rows).max(groups(columns)).clamp(NEIGHBOURS, MOST).min(room.max(FEWEST))
+        groups(rows).max(columns).clamp(NEIGHBOURS, MOST).min(room.max(FEWEST))
     }
 
     /// Rows and columns of C in the tile where it ends.
@@ -44,8 +46,17 @@ pub(super) fn end(extent: usize, count: usize, at: usize) -> usize {
     let groups = count.clamp(1, extent.max(1));
     let (group, first) = (at % groups, |group: usize| group * extent / groups);
     let width = first(group + 1) - first(group);
-    let end = first(group) + at / (NEIGHBOURS / width.max(1)).max(1) % width.max(1);
+    let neighbours = (NEIGHBOURS / width.max(1)).max(1);
+    // One further than its place, so that the first group, too, is left within and not at its beginning. Neighbouring groups
+    // end at even and at odd places.
+    let end = first(group) + (at / neighbours + at % neighbours + 1) % width.max(1);
     if end == 0 { extent } else { end }
+}
+
+/// The number of a problem in another order of so many.
+pub(super) fn other(count: usize, at: usize) -> usize {
+    // No count has divisors in common with both.
+    at * if count.is_multiple_of(5) { 7 } else { 5 } % count.max(1)
 }
 
 #[cfg(test)]
@@ -53,6 +64,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn another_order_has_every_problem() {
+        for count in 1..=MOST {
+            let all: BTreeSet<usize> = (0..count).map(|at| other(count, at)).collect();
+            assert_eq!(all.len(), count);
+        }
+    }
 
     #[test]
     fn a_matrix_ends_in_every_group_and_at_every_place_among_neighbours() {

@@ -1,6 +1,5 @@
 //! Kinds of problems, and which a kernel has.
 
-use bsr_codegen::epilogue::Reduction;
 use bsr_codegen::{Plan, Schedule, SplitK};
 use bsr_runtime::Launcher;
 
@@ -37,6 +36,8 @@ pub(crate) enum Kind {
     SplitHalf,
     /// Clusters share the K of rows that are much longer than others.
     LongRows,
+    /// A list of products of one tile each, in one cluster.
+    Members,
     /// Kernels list the work, as of a pattern on a GPU.
     DevicePattern,
     /// A single block of which C ends after other rows and columns in each, K in other places.
@@ -62,19 +63,20 @@ impl Kind {
 
     /// The kinds of problems for a kernel.
     pub(crate) fn all(plan: &Plan) -> Vec<Self> {
-        if Scale::of(plan).is_slow() {
+        let scale = Scale::of(plan);
+        if scale.is_slow() {
             return Self::FEW.to_vec();
         }
         let halves = plan.sddmm_tiles().is_some_and(|form| form.half.is_some()) && shares_k(plan);
         let split = (plan.sddmm_tiles().is_some() || plan.split_form().is_some()).then_some(Self::Split);
-        let reduction = plan.spec().epilogue.and_then(|epilogue| epilogue.program().reduction());
-        let pair = (reduction == Some(Reduction::Max) && plan.sddmm_tiles().is_none()).then_some(Self::LastPair);
+        let pair = (scale.takes_greatest && !scale.sampled).then_some(Self::LastPair);
         let divides_long = plan.spec().split == SplitK::Long && !plan.spec().batch.is_on();
         let long = divides_long.then_some(Self::LongRows);
-        let edges = (0..Scale::of(plan).edges(plan.profile().kind)).map(|at| Self::Edge(at as u8));
+        let edges = (0..scale.edges(plan.profile().kind)).map(|at| Self::Edge(at as u8));
+        let members = plan.spec().batch.is_on().then_some(Self::Members);
         let (halves, listed) = (halves.then_some(Self::SplitHalf), Launcher::takes_device_pattern(plan).is_ok());
         let listed = listed.then_some(Self::DevicePattern);
-        let all = Self::ALL.into_iter().chain(split).chain(halves).chain(long).chain(pair);
+        let all = Self::ALL.into_iter().chain(split).chain(halves).chain(long).chain(pair).chain(members);
         all.chain(listed).chain(edges).collect()
     }
 
@@ -101,6 +103,7 @@ impl Kind {
             Self::Split => "split K",
             Self::SplitHalf => "split half",
             Self::LongRows => "long rows",
+            Self::Members => "members",
             Self::DevicePattern => "GPU lists",
             Self::Edge(_) => "edges",
         }

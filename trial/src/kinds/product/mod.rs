@@ -12,6 +12,7 @@ mod ends;
 mod kind;
 mod large;
 mod long;
+mod members;
 mod scale;
 mod sizes;
 mod split;
@@ -53,7 +54,7 @@ pub(crate) struct ProductTrial {
     spec: KernelSpec,
     /// The problem that was requested, where it is not one of a kind.
     requested: Option<Arc<DrawnProblem>>,
-    /// The product; two that differ of a kernel for lists of them.
+    /// The product; several that differ of a kernel for lists of them.
     pub(crate) members: Vec<Member>,
     /// At most so many clusters share the work.
     pub(crate) clusters: u32,
@@ -90,16 +91,27 @@ impl ProductTrial {
     pub(crate) fn new(plan: &Plan, index: usize) -> Result<Self, BsrError> {
         let (kinds, scale) = (Kind::all(plan).len(), Scale::of(plan));
         let (kind, round, seed) = (Kind::of(plan, index), index / kinds, index as u64);
-        let first = Sizes::new(plan, &scale, kind, round)?;
-        let mut members = vec![first.member(plan, &scale, (kind, round), seed)?];
-        if plan.spec().batch.is_on() {
-            // As the next round has it, and a little shorter: another pattern, other ends, other values.
-            let mut other = Sizes::new(plan, &scale, kind, round + 1)?;
-            other.along = scale.shorter(kind, other.along);
-            members.push(other.member(plan, &scale, (kind, round + 1), seed + OTHER_VALUES)?);
-        }
+        let sizes = match kind {
+            Kind::Members => scale.members(),
+            _ if plan.spec().batch.is_on() => {
+                // The second is as the next round has it, and a little shorter: another pattern, other ends, other values.
+                let [one, mut other] =
+                    [Sizes::new(plan, &scale, kind, round)?, Sizes::new(plan, &scale, kind, round + 1)?];
+                other.along = scale.shorter(kind, other.along);
+                vec![one, other]
+            }
+            _ => vec![Sizes::new(plan, &scale, kind, round)?],
+        };
+        let member = |(at, sizes): (usize, &Sizes)| {
+            sizes.member(plan, &scale, (kind, round + at), seed + OTHER_VALUES * at as u64)
+        };
+        let members = sizes.iter().enumerate().map(member).collect::<Result<Vec<_>, _>>()?;
+        let first = &sizes[0];
         let effort = scale.effort_of((&first.lengths, first.last_rows), first.along).max(1);
         let sums = if scale.sampled { first.along } else { first.most() * scale.block.1 };
+        // A column too many is the greatest of its row only where all others are negative.
+        let negative =
+            matches!(kind, Kind::Negative | Kind::LastPair) || scale.takes_greatest && matches!(kind, Kind::Edge(_));
         let most_schedules = if matches!(kind, Kind::Edge(_) | Kind::DevicePattern) { 1 } else { usize::MAX };
         Ok(Self {
             name: kind.name(),
@@ -115,12 +127,12 @@ impl ProductTrial {
                 (None, Kind::Alone) if scale.sampled => 1,
                 (None, _) => CLUSTERS,
             },
-            negative: matches!(kind, Kind::Negative | Kind::LastPair),
+            negative,
             far: kind == Kind::FarLines,
             listed: kind == Kind::DevicePattern,
             shrink: match plan.spec().epilogue {
                 None => 1.0,
-                Some(_) if matches!(kind, Kind::Negative | Kind::LastPair) => shrink_of_one_sign(sums),
+                Some(_) if negative => shrink_of_one_sign(sums),
                 Some(_) => shrink(sums),
             },
             effort,
@@ -229,7 +241,7 @@ impl Member {
     }
 }
 
-/// Added to the seed of a list's second product.
+/// Added to the seed from one product of a list to the next.
 const OTHER_VALUES: u64 = 1 << 20;
 
 /// A power of two by which sums of so many products are about as large as those of 128.

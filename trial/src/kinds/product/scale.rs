@@ -1,5 +1,6 @@
 //! What of a plan the problems of a check are sized by.
 
+use bsr_codegen::epilogue::Reduction;
 use bsr_codegen::{KernelKind, KernelSpec, Plan, SplitK};
 
 use super::{EFFORT, Kind};
@@ -35,6 +36,8 @@ pub(super) struct Scale {
     pub(super) stages: usize,
     /// The structure has M and N, and the other extent is K.
     pub(super) sampled: bool,
+    /// The second result is the greatest element of each row.
+    pub(super) takes_greatest: bool,
     /// Threads multiply element by element: no indices are read ahead, and a block takes long.
     pub(super) scalar: bool,
     /// What a multiplication and an addition cost, beside those of a warpgroup's instructions.
@@ -52,6 +55,7 @@ impl Scale {
         let (profile, tile, sampled) = (plan.profile(), plan.cluster_tile(), plan.sddmm_tiles().is_some());
         let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
         let parts = if let SplitK::Parts(parts) = plan.spec().split { parts } else { 1 };
+        let reduction = plan.spec().epilogue.and_then(|epilogue| epilogue.program().reduction());
         let fused = if plan.spec().epilogue.is_some() { FUSED } else { 0 };
         Self {
             block: (rows as usize, cols as usize),
@@ -64,6 +68,7 @@ impl Scale {
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
             sampled,
+            takes_greatest: reduction == Some(Reduction::Max),
             scalar: matches!(profile.kind, KernelKind::Atomic | KernelKind::Register | KernelKind::Vector),
             flop: match profile.kind {
                 KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => 1,
@@ -199,8 +204,8 @@ impl Scale {
                 }
             }
             Kind::Edge(_) => vec![1],
-            // What divides its tiles is found by `Split` and `Long`.
-            Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::DevicePattern => Vec::new(),
+            // What divides its tiles is found by `Split` and `Long`, and `members` has the products of a list.
+            Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::Members | Kind::DevicePattern => Vec::new(),
         }
     }
 
@@ -223,7 +228,7 @@ impl Scale {
                 Kind::NoBlocks => 8,
                 Kind::OneColumn => 1,
                 Kind::FarLines => (self.stage + 8).max(FAR_LINES),
-                Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::Edge(_) => 0,
+                Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::Members | Kind::Edge(_) => 0,
             };
         }
         match kind {
@@ -246,7 +251,7 @@ impl Scale {
             Kind::Alone if self.has_room(lengths, 2 * self.tile) => self.tile + (self.tile / 2).max(1),
             Kind::Alone => (self.tile / 2).max(1),
             Kind::Whole | Kind::FullRow => self.tile,
-            Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::Edge(_) => 0,
+            Kind::Split | Kind::SplitHalf | Kind::LongRows | Kind::Members | Kind::Edge(_) => 0,
         }
     }
 

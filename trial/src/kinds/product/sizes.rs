@@ -3,10 +3,11 @@
 use bsr_codegen::Plan;
 use bsr_runtime::{BsrError, Structure};
 
+use super::edges::{FEWEST, end, other};
 use super::long::Long;
 use super::scale::Scale;
 use super::split::{Split, Width};
-use super::{Kind, Member, edges};
+use super::{Kind, Member};
 
 /// The extents of a product.
 #[derive(Clone, Debug)]
@@ -14,10 +15,10 @@ pub(super) struct Sizes {
     /// Stored blocks of every block row.
     pub(super) lengths: Vec<usize>,
     /// Block columns.
-    columns: usize,
+    pub(super) columns: usize,
     /// Rows of the last block row, and columns of the last block column.
     pub(super) last_rows: usize,
-    last_columns: usize,
+    pub(super) last_columns: usize,
     /// The extent along the dense factor.
     pub(super) along: usize,
     /// The most clusters, where it matters.
@@ -60,15 +61,19 @@ impl Sizes {
         let along = match kind {
             Kind::Edge(at) => {
                 let extent = if scale.sampled { scale.stage } else { scale.tile };
-                edges::end(extent, scale.edges(plan.profile().kind), at as usize + round)
+                let (count, at) = (scale.edges(plan.profile().kind), at as usize + round);
+                // Where C ends in the first columns of a tile, no whole vector of a line is stored: the tile before it has some.
+                let before = if !scale.sampled && count > FEWEST && at.is_multiple_of(count) { extent } else { 0 };
+                before + end(extent, count, at)
             }
             _ => scale.along(kind, &lengths, extra),
         };
         let mut sizes = Self { lengths, columns, last_rows, last_columns, along, clusters: None };
         if let Kind::Edge(at) = kind {
             let (count, at) = (scale.edges(plan.profile().kind), at as usize + round);
-            sizes.last_rows = edges::end(scale.edge_extents().0, count, at);
-            sizes.last_columns = edges::end(scale.block.1, count, at);
+            sizes.last_rows = end(scale.edge_extents().0, count, at);
+            // In another order, so that K ends early and late in a block where N ends in the same group of columns.
+            sizes.last_columns = end(scale.block.1, count, other(count, at));
         }
         Ok(sizes)
     }

@@ -92,6 +92,10 @@ fn every_kernel_has_problems_of_every_kind_in_every_round() {
                 Kind::DevicePattern => {
                     assert!(trial.listed && a.nnzb() > 0 && a.row_lengths().any(|length| length == 0));
                 }
+                Kind::Members => {
+                    assert!(trial.members.len() > 2 && trial.clusters == 1);
+                    assert!(trial.members.iter().all(|member| member.structure.nnzb() > 0));
+                }
                 Kind::Edge(_) => assert_eq!((a.nnzb(), trial.schedules), (1, 1)),
             }
             assert!(trial.schedules > 0);
@@ -105,7 +109,7 @@ fn the_products_of_a_list_differ_in_pattern_values_and_extents() {
         let plan = plan(spec);
         for index in 0..Kind::all(&plan).len() {
             let trial = ProductTrial::new(&plan, index).unwrap();
-            let [one, other] = &trial.members[..] else { panic!("{spec}: {} products", trial.members.len()) };
+            let [one, other, ..] = &trial.members[..] else { panic!("{spec}: {} products", trial.members.len()) };
             assert_ne!(one.seed, other.seed);
             // These are what they are: without a block, of one column, or of whole tiles.
             let fixed = matches!(Kind::of(&plan, index), Kind::NoBlocks | Kind::OneColumn | Kind::Whole);
