@@ -101,26 +101,3 @@ fn parity(s: &str, opcode: &str, operand: &str) -> Option<String> {
     (list[0] == list[1] && list[0].contains("parity") && list[2] == "1")
         .then(|| join(&p, opcode, &format!("{}, {}, {operand}", list[0], list[1])))
 }
-
-/// Off-by-ones of kernels that list work.
-pub(crate) const LISTS: &[(&str, Change)] = &[
-    ("or equal", |_, s| compare(s, &[(".lt.", ".le."), (".gt.", ".ge.")])),
-    ("and equal", |_, s| compare(s, &[(".ge.", ".gt."), (".le.", ".lt.")])),
-    ("one more", |_, s| last(s, &["add.u32", "add.s32"], 1)),
-    ("compare with one more", |_, s| last(s, &["setp."], 1)),
-    ("one block further", |_, s| last(s, &["add.s64", "add.u64"], 4)),
-];
-
-fn compare(s: &str, pairs: &[(&str, &str)]) -> Option<String> {
-    let p = parts(s).filter(|p| p.opcode.starts_with("setp."))?;
-    let (from, to) = pairs.iter().find(|(from, _)| p.opcode.contains(from))?;
-    Some(join(&p, &p.opcode.replacen(from, to, 1), p.operands))
-}
-
-fn last(s: &str, opcodes: &[&str], more: i64) -> Option<String> {
-    let p = parts(s).filter(|p| opcodes.iter().any(|opcode| p.opcode.starts_with(opcode)))?;
-    let mut list = operands(p.operands);
-    let number: i64 = list.get(2)?.parse().ok()?;
-    list[2] = (number + more).to_string();
-    Some(join(&p, p.opcode, &list.join(", ")))
-}

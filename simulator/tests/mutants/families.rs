@@ -10,7 +10,6 @@
 use std::time::Instant;
 
 use bsr_codegen::{KernelSpec, Plan};
-use bsr_runtime::simulated;
 use rayon::prelude::*;
 
 use crate::hunt::{self, Hunt, Prey};
@@ -184,7 +183,7 @@ fn prey_of<'k>(
 }
 
 /// At least 97 of 100 mutants that are not known to be harmless are found.
-fn most_are_found(Hunt { all, equivalent, missed }: &Hunt) {
+fn most_are_found(Hunt { all, equivalent, missed, .. }: &Hunt) {
     assert!(missed.len() * 100 <= 3 * (all - equivalent), "{} of {all} are missed: {missed:#?}", missed.len());
 }
 
@@ -203,80 +202,17 @@ fn mutants_that_are_held_out_are_found() {
 }
 
 /// Mutants of one class in one kernel; there are few places for them.
-const MOST_OF_CLASS: usize = if cfg!(debug_assertions) { 2 } else { 12 };
+pub(crate) const MOST_OF_CLASS: usize = if cfg!(debug_assertions) { 2 } else { 12 };
 
-/// Each class has a summary of its own.
 #[test]
 #[ignore = "a measure: cargo test --release -p bsr-simulator --test mutants -- --ignored --nocapture class"]
 fn mutants_of_every_class_are_found() {
-    for (class, kernels, operators) in classes::CLASSES {
+    let hunt = |(class, kernels, operators): &classes::Class| {
         let prepare = |spec| prey_of(spec, operators, (HARMLESS_OF_CLASSES, MOST_OF_CLASS, 2));
-        most_are_found(&hunt::hunt(class, kernels, hunt::one_in(ONE_IN.div_ceil(8)), prepare));
-    }
-}
-
-/// Kernels that between them read the lists of every kernel that makes some.
-const LISTED: &[&str] = &[
-    "bm = 64, bn = 64, bk = 64",
-    "bm = 128, bn = 64, bk = 64, cluster = 2",
-    "bm = 64, bn = 64, bk = 64, op = dds",
-    "bm = 64, bn = 64, bk = 64, split = 3",
-    "bm = 64, bn = 64, bk = 64, swap = off, pack = 2",
-    "bm = 64, bn = 64, bk = 64, op = sdd",
-];
-
-/// Kernels that list work and whose lists are held against the host's here, by their names in the module.
-const LISTING: &[&str] = &[
-    "bsr_lists_check_i32",
-    "bsr_lists_check_i64",
-    "bsr_lists_count_columns",
-    "bsr_lists_scan_columns",
-    "bsr_lists_scatter_columns",
-    "bsr_lists_sddmm_rows",
-    "bsr_lists_sddmm_tiles",
-];
-
-/// What finds mutants of kernels that list work: the check of patterns, the lists of the host, and products by their lists.
-#[test]
-#[ignore = "a measure: cargo test --release -p bsr-simulator --test mutants -- --ignored --nocapture class"]
-fn mutants_of_the_class_of_kernels_that_list_work_are_found() {
-    let plans: Vec<Plan> = LISTED.iter().map(|spec| planned(spec)).collect();
-    let checked: Vec<_> = plans.iter().map(|plan| (plan, trial::listed(plan))).collect();
-    let judge = |text: &str| -> Option<String> {
-        let kernels = match simulated::lists::ListKernels::new(text) {
-            Ok(kernels) => std::sync::Arc::new(kernels.limited(STEPS_OF_LISTS)),
-            Err(error) => return Some(format!("unreadable: {error}")),
-        };
-        let faults = simulated::lists::faults_of_checks(&kernels).unwrap_or_else(|error| vec![error.to_string()]);
-        let lists = simulated::lists::faults_of_lists(&kernels).unwrap_or_else(|error| vec![error.to_string()]);
-        faults
-            .into_iter()
-            .chain(lists)
-            .next()
-            .or_else(|| checked.iter().find_map(|(plan, problem)| trial::check_lists(plan, problem, &kernels)))
+        hunt::hunt(class, kernels, hunt::one_in(1), prepare)
     };
-    let text = bsr_codegen::lists::ptx();
-    assert_eq!(judge(text), None, "the kernels themselves");
-    let prepare = |name| {
-        let from = text.find(&format!("entry {name}(")).unwrap();
-        let to = text[from..].find("\n}").map_or(text.len(), |end| from + end);
-        let inside = operators::mutants(&text[from..to], classes::LISTS, MOST_OF_CLASS);
-        let whole = |(name, body): (String, String)| (name, format!("{}{body}{}", &text[..from], &text[to..]));
-        let why = |name: &str| {
-            let known = HARMLESS_IN_LISTS.iter().find(|(words, _)| words.iter().all(|words| name.contains(words)));
-            known.map(|(_, why)| *why)
-        };
-        let mutants = inside.into_iter().map(whole).collect();
-        Prey { spec: name, mutants, judge: Box::new(judge), why: Box::new(why) }
-    };
-    most_are_found(&hunt::hunt("kernels that list work", LISTING, hunt::one_in(ONE_IN.div_ceil(8)), prepare));
+    hunt::all_are_found(&classes::CLASSES.iter().map(hunt).collect::<Vec<_>>());
 }
-
-/// Warp instructions after which a kernel that lists work is stopped.
-const STEPS_OF_LISTS: u64 = 2_000_000;
-
-/// Mutants of them that change nothing: words of their names, and why.
-const HARMLESS_IN_LISTS: &[(&[&str], &str)] = &[];
 
 /// Those of classes: operator, words of the statement, and why.
 const HARMLESS_OF_CLASSES: &[(&str, &str, &str)] = &[(

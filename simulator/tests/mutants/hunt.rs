@@ -25,6 +25,7 @@ pub(crate) struct Prey<'k> {
 
 /// Mutants that were judged, those of them that are equivalent, and those that nothing was said of.
 pub(crate) struct Hunt {
+    pub(crate) name: String,
     pub(crate) all: usize,
     pub(crate) equivalent: usize,
     pub(crate) missed: Vec<String>,
@@ -83,7 +84,20 @@ pub(crate) fn hunt<'k>(
         start.elapsed().as_secs_f64(),
         missed.iter().map(|name| format!("\n  missed: {name}")).collect::<String>(),
     );
-    Hunt { all, equivalent, missed }
+    Hunt { name: name.to_owned(), all, equivalent, missed }
+}
+
+/// Prints the classes as the table of the documentation; at least 99 of 100 real mutants of each are found.
+pub(crate) fn all_are_found(classes: &[Hunt]) {
+    println!("| class | mutants | harmless | real | found | rate |\n|---|---|---|---|---|---|");
+    for Hunt { name, all, equivalent, missed } in classes {
+        let (real, found) = (all - equivalent, all - equivalent - missed.len());
+        let rate = 100.0 * found as f64 / real.max(1) as f64;
+        println!("| {name} | {all} | {equivalent} | {real} | {found} | {rate:.1} % |");
+    }
+    for Hunt { name, all, equivalent, missed } in classes {
+        assert!(100 * missed.len() <= all - equivalent, "{name}: missed are {missed:#?}");
+    }
 }
 
 /// The class that an operator's name begins with, if it has one.

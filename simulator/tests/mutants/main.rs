@@ -6,6 +6,7 @@ mod classes;
 mod families;
 mod heldout;
 mod hunt;
+mod lists;
 mod operators;
 mod speed;
 mod trial;
