@@ -71,6 +71,12 @@ const HARMLESS_IN: &[(&str, &str, &str, &str)] = &[
         "the stage before it in a pair has computed the same: the ring of stages ends after pairs",
     ),
     (
+        "bm = 16, bn = 64, bk = 16",
+        "the parity stays",
+        "xor.b32 %r_parity, %r_parity, 1",
+        "7 stages in a loop of two: the ring ends at each place in every other round, where the parity has the same value",
+    ),
+    (
         "mma = mma_sync",
         "drop a barrier",
         "bar.warp.sync",
