@@ -1,0 +1,119 @@
+//! `bsr advise` and `bsr explain` as their users meet them.
+
+use assert_cmd::Command;
+use bsr::Arch;
+use bsr::gpu::Device;
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::{contains, is_empty, starts_with};
+
+use crate::{data, said};
+
+fn advise(file: &str, args: &str) -> assert_cmd::assert::Assert {
+    let mut command = Command::cargo_bin("bsr").unwrap();
+    command.arg("advise").arg(data(file)).args(args.split_whitespace()).assert()
+}
+
+#[test]
+fn every_block_is_weighed_against_dense() {
+    insta::assert_snapshot!("stiffness_matrix", said(advise("bcsstk13.mtx", "--predict")));
+}
+
+#[test]
+fn pruning_shows_what_is_left_of_the_norm() {
+    let args = "--predict --n 512 --blocks 16x16,64x64 --keep 0.25";
+    insta::assert_snapshot!("pruned", said(advise("dlmc_transformer_magnitude_0.98_ffn1.smtx", args)));
+}
+
+#[test]
+fn nonzeros_that_are_nowhere_in_particular_stay_dense() {
+    // 2 % of elements: nearly all blocks hold one.
+    for n in ["8192", "512", "64"] {
+        let args = format!("--predict --n {n} --no-reorder --blocks 16x16,64x16,64x64,128x128");
+        let text = said(advise("dlmc_transformer_magnitude_0.98_ffn1.smtx", &args));
+        assert!(
+            text.contains("\nspread    unstructured: 2.00 % of all values") && text.contains("\nelse      "),
+            "{text}"
+        );
+        let none = text.lines().filter(|line| line.starts_with('|')).all(|line| !line.contains("x faster"));
+        assert!(none && text.contains("\nbest      stay dense: "), "{text}");
+    }
+    let args = "--predict --n 8192 --no-reorder --blocks 16x16,128x128";
+    insta::assert_snapshot!("stay_dense", said(advise("dlmc_transformer_magnitude_0.98_ffn1.smtx", args)));
+}
+
+fn explained(args: &[&str]) -> assert_cmd::assert::Assert {
+    Command::cargo_bin("bsr").unwrap().arg("explain").args(args).assert()
+}
+
+#[test]
+fn explain_takes_cards_that_are_known_and_kernels_that_they_run() {
+    let shape = ["bm = 64, bk = 64", "--m", "512", "--n", "512", "--k", "512", "--pattern", "random:0.3", "--gpu"];
+    let of = |gpu: &str| explained(&[&shape[..], &[gpu]].concat());
+    let h100 = said(of("h100 pcie"));
+    assert!(h100.starts_with("gpu       NVIDIA H100 PCIe\n") && h100.contains("rates     assumed: "), "{h100}");
+    let a100 = said(of("A100"));
+    assert!(a100.contains("kernel    ") && !a100.contains("wgmma") && a100.contains("mma = "), "{a100}");
+    let h200 = said(of("NVIDIA H200"));
+    assert!(!h200.contains("assumed") && h200.contains("\ndense     "), "{h200}");
+    of("banana").code(2).stderr(contains("no card that is known").and(contains("NVIDIA H200")));
+    of("H100").code(2).stderr(contains("NVIDIA H100 NVL"));
+}
+
+/// The flagship was tuned in f16; bf16 has as many bytes. A matrix all of whose blocks are stored stays dense.
+#[test]
+fn explain_counts_f16_for_bf16_and_never_calls_a_full_matrix_faster() {
+    let flagship = ["--m", "8192", "--n", "8192", "--k", "8288", "--pattern", "topk:16", "--gpu", "H200"];
+    let text = said(explained(&[&["bm = 512, bk = 112, dtype = bf16"][..], &flagship].concat()));
+    assert!(
+        text.contains("was tuned with f16, whose elements are as large") && text.contains("dtype = bf16"),
+        "{text}"
+    );
+    let full =
+        ["bm = 64, bk = 64", "--m", "1024", "--n", "512", "--k", "1024", "--pattern", "random:1", "--gpu", "H200"];
+    let text = said(explained(&full));
+    assert!(text.contains("\ndense     ") && !text.contains("x faster"), "{text}");
+}
+
+#[test]
+fn the_json_has_what_the_table_has() {
+    let args = "--predict --blocks 32x32,64x64 --json -";
+    let output = advise("bcsstk13.mtx", args).success().stderr(contains("| 32x32 |")).get_output().clone();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["schema"].as_u64(), json["source"].as_str()), (Some(2), Some("bcsstk13.mtx")));
+    assert_eq!((json["nonzeros"].as_u64(), json["n"].as_u64()), (Some(83_883), Some(4096)));
+    assert!(json["device"].is_null() && json["candidates"][0]["measured"].is_null());
+    let [small, large] = [0, 1].map(|at| &json["candidates"][at]);
+    assert_eq!((small["block"][0].as_u64(), small["given"]["blocks"].as_u64()), (Some(32), Some(815)));
+    assert!(small["reordered"]["blocks"].as_u64().unwrap() < 815);
+    let us = |value: &serde_json::Value| value["predicted"]["us"].as_f64().unwrap();
+    let speedup =
+        us(&serde_json::json!({ "predicted": json["dense"] })) / us(&large["given"]).min(us(&large["reordered"]));
+    assert!((speedup - large["predicted_speedup"].as_f64().unwrap()).abs() < 1e-9);
+    // Useful operations: those on nonzeros.
+    let useful = 2.0 * 83_883.0 * 4096.0 / us(&small["given"]) / 1e6;
+    assert!((useful - small["given"]["useful_tflops"].as_f64().unwrap()).abs() < 1e-6);
+}
+
+#[test]
+fn without_a_gpu_it_is_said_and_insisting_fails() {
+    if Device::open(0).is_ok_and(|device| device.check_target(Arch::SM_90A.target).is_ok()) {
+        said(advise("bcsstk13.mtx", "--measure --blocks 64x64 --n 1024"));
+        return;
+    }
+    advise("bcsstk13.mtx", "--blocks 64x64").success().stdout(contains("not measured: no CUDA d"));
+    advise("bcsstk13.mtx", "--blocks 64x64 --measure").code(3).stdout(is_empty()).stderr(starts_with("error: "));
+}
+
+#[test]
+fn bad_input_exits_with_2() {
+    for (args, said) in [
+        ("--blocks 64", "rows x columns of a block"),
+        ("--blocks 64x64,", "rows x columns of a block"),
+        ("--n 0", "--n"),
+        ("--measure --predict", "--predict"),
+        ("--json /no/such/folder/a.json --blocks 64x64 --predict", "cannot write"),
+        ("--device sim", "measures nothing"),
+    ] {
+        advise("bcsstk13.mtx", args).code(2).stderr(contains(said));
+    }
+}

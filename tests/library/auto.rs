@@ -1,0 +1,198 @@
+//! Products whose kernel is chosen for their operands, on a real GPU; choices among the members of a family, anywhere.
+//!
+//! Without a GPU the first say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bsr::prelude::*;
+use bsr::tuner::pick::{Gpu, Why};
+use bsr::{Chooser, FirstFit, ProblemFacts, Tuner, auto, family, reference};
+
+#[bsr_kernel(bm = 64, bn = 64, bk = 64)]
+fn square(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+
+#[bsr_kernel(bm = 64, bn = [16, 64, 256], bk = 64)]
+fn widths(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+
+#[bsr_kernel(bm = 64, bn = 64, bk = 64)]
+fn biased(a: Bsr<f16>, b: Dense<f16>, bias: Rows<f32>) -> (Dense<f16>, Rows<f32>) {
+    let x = acc + bias;
+    (x, row_sum(x))
+}
+
+#[bsr_kernel(bm = 64, bn = 256, bk = 64, stages = [2, 3])]
+fn depths(a: Dense<f16>, b: Dense<f16>) -> Bsr<f16>;
+
+#[bsr_kernel(bm = 64, bn = [64, 32], bk = 64, transpose = on)]
+fn transposed(a: Dense<f16>, b: Bsr<f16>) -> Dense<f16>;
+
+fn device() -> Option<Device> {
+    match Device::open(0) {
+        Ok(device) if device.info().compute_capability == (9, 0) => Some(device),
+        other => {
+            let why = other.err().map_or("no GPU of compute capability 9.0".to_owned(), |error| error.to_string());
+            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {why}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: {}: tests/library/auto.rs",
+                why.lines().next().unwrap_or_default()
+            );
+            None
+        }
+    }
+}
+
+#[test]
+fn the_chosen_kernel_multiplies_whatever_the_block() {
+    let Some(device) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    let product = Auto::<Dsd, f16, f16, f16>::new(&device);
+    for (block, n) in [((64, 64), 200), ((32, 32), 256), ((16, 16), 128), ((512, 112), 512), ((24, 40), 96)] {
+        let a = Bsr::<f16>::generate(Pattern::Random(0.3), 1000, 900, block, 2).unwrap();
+        let b = Dense::<f16>::normal(900, n, Layout::RowMajor, 3);
+        let want = reference::multiply(&a, &b).unwrap();
+        let (a, b) = (DeviceBsr::upload(&device, &a).unwrap(), DeviceDense::upload(&device, &b).unwrap());
+        let mut c = DeviceDense::<f16>::zeros(&device, 1000, n, Layout::RowMajor).unwrap();
+        product.launch(&stream, (&a, &b), &mut c).unwrap();
+        stream.synchronize().unwrap();
+        let error = reference::relative_error(&c.download().unwrap().to_f64(), &want);
+        assert!(error < 1e-3, "{block:?}: {error}\n{}", product.explain((&a, &b)).unwrap());
+    }
+}
+
+#[test]
+fn a_sparse_second_factor_and_a_kernel_of_the_attribute_are_chosen_for_too() {
+    let Some(device) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    let a = Dense::<f16>::normal(256, 512, Layout::RowMajor, 3);
+    let b = Bsr::<f16>::generate(Pattern::Random(0.3), 512, 640, (64, 64), 2).unwrap();
+    let want: Vec<f64> =
+        reference::multiply(&Bsr::from_dense(&a, (64, 64), Blocks::NonZero).unwrap(), &b.to_dense(Layout::RowMajor))
+            .unwrap();
+    let (a, b) = (DeviceDense::upload(&device, &a).unwrap(), DeviceBsr::upload(&device, &b).unwrap());
+    let mut c = DeviceDense::<f16>::zeros(&device, 256, 640, Layout::RowMajor).unwrap();
+    Auto::<Dds, f16, f16, f16>::new(&device).launch(&stream, (&a, &b), &mut c).unwrap();
+    stream.synchronize().unwrap();
+    assert!(reference::relative_error(&c.download().unwrap().to_f64(), &want) < 1e-3);
+
+    let a = Bsr::<f16>::generate(Pattern::TopK(3), 512, 512, (64, 64), 2).unwrap();
+    let b = Dense::<f16>::normal(512, 256, Layout::RowMajor, 3);
+    let want = reference::multiply(&a, &b).unwrap();
+    let (a, b) = (DeviceBsr::upload(&device, &a).unwrap(), DeviceDense::upload(&device, &b).unwrap());
+    let mut c = DeviceDense::<f16>::zeros(&device, 512, 256, Layout::RowMajor).unwrap();
+    square::auto(&device).launch(&stream, (&a, &b), &mut c).unwrap();
+    stream.synchronize().unwrap();
+    assert!(reference::relative_error(&c.download().unwrap().to_f64(), &want) < 1e-3);
+}
+
+#[test]
+fn the_first_use_measures_and_later_ones_take_no_time() {
+    let Some(device) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    // A shape that no table has.
+    let a = Bsr::<f16>::generate(Pattern::Random(0.2), 1984, 1344, (64, 64), 2).unwrap();
+    let b = Dense::<f16>::normal(1344, 1000, Layout::RowMajor, 3);
+    let (a, b) = (DeviceBsr::upload(&device, &a).unwrap(), DeviceDense::upload(&device, &b).unwrap());
+    let mut c = DeviceDense::<f16>::zeros(&device, 1984, 1000, Layout::RowMajor).unwrap();
+    let tuner = Arc::new(auto::tuner(&device).first_use(FirstUse::Measure));
+    let product = Auto::<Dsd, f16, f16, f16>::with(&device, tuner, square::SPEC);
+    product.launch(&stream, (&a, &b), &mut c).unwrap();
+    let choice = product.explain((&a, &b)).unwrap();
+    assert!(matches!(choice.why, Why::Measured { us, of } if us > 0.0 && of > 1), "{choice}");
+    let begun = Instant::now();
+    for _ in 0..10_000 {
+        std::hint::black_box(product.explain((&a, &b)).unwrap());
+    }
+    let hit = begun.elapsed() / 10_000;
+    let _ = writeln!(std::io::stderr(), "a choice that is known takes {hit:?}");
+    assert!(hit.as_nanos() < 20_000, "{hit:?}");
+}
+
+#[test]
+fn sampled_products_are_chosen_for_and_measured_too() {
+    let Some(device) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    let (a, b) = (Dense::<f16>::normal(700, 300, Layout::RowMajor, 1), Dense::normal(300, 900, Layout::RowMajor, 2));
+    let pattern = Pattern::Random(0.3).structure(700, 900, (64, 64), 3).unwrap();
+    let want = reference::sddmm(&a, &b, &pattern).unwrap();
+    let (a, b) = (DeviceDense::upload(&device, &a).unwrap(), DeviceDense::<f16>::upload(&device, &b).unwrap());
+    let mut c = DeviceBsr::<f16>::zeros(&device, &pattern).unwrap();
+    let measuring = Arc::new(auto::tuner(&device).first_use(FirstUse::Measure));
+    for product in [Auto::<Sdd, f16, f16, f16>::new(&device), Auto::with(&device, measuring, square::SPEC)] {
+        c.values_mut().fill_bytes(0xFF).unwrap();
+        product.launch(&stream, (&a, &b), &mut c).unwrap();
+        stream.synchronize().unwrap();
+        let got: Vec<f64> = c.values().to_vec().unwrap().iter().map(|value| f64::from(value.to_f32())).collect();
+        let choice = product.explain((&a, &b, &c)).unwrap();
+        assert!(reference::relative_error(&got, &want) < 1e-3, "{choice}");
+        assert_eq!(choice.spec.op, bsr::Op::Sdd);
+    }
+}
+
+#[test]
+fn families_and_epilogues_are_launched_by_their_operands() {
+    let Some(device) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    let a = Bsr::<f16>::generate(Pattern::TopK(3), 512, 512, (64, 64), 2).unwrap();
+    let b = Dense::<f16>::normal(512, 256, Layout::RowMajor, 3);
+    let mut sums = reference::multiply(&a, &b).unwrap();
+    let (a, b) = (DeviceBsr::upload(&device, &a).unwrap(), DeviceDense::upload(&device, &b).unwrap());
+    let mut c = DeviceDense::<f16>::zeros(&device, 512, 256, Layout::RowMajor).unwrap();
+    let product = widths::auto::<f16, f16, f16>(&device).unwrap();
+    product.launch(&stream, (&a, &b), &mut c).unwrap();
+    stream.synchronize().unwrap();
+    assert!(reference::relative_error(&c.download().unwrap().to_f64(), &sums) < 1e-3);
+    let chosen = product.explain((&a, &b)).unwrap().spec;
+    assert!(widths::MEMBERS.iter().any(|member| *member.spec() == chosen), "{chosen}");
+
+    let member =
+        widths::load_for::<f16, f16, f16>(&device, &family::auto(&device), &widths::problem(a.structure(), 256));
+    member.unwrap().launch(&stream, (&a, &b), &mut c).unwrap();
+    let (bias, mut rows) = (vec![0.5_f32; 512], DeviceVector::zeros(&device, 512).unwrap());
+    let bias = DeviceVector::upload(&device, &bias).unwrap();
+    let (inputs, places) = ((&a, &b, biased_inputs { bias: &bias }), (&mut c, &mut rows));
+    biased::auto(&device).launch(&stream, inputs, places).unwrap();
+    stream.synchronize().unwrap();
+    sums.iter_mut().for_each(|sum| *sum += 0.5);
+    assert!(reference::relative_error(&c.download().unwrap().to_f64(), &sums) < 1e-3);
+    let want: Vec<f64> = sums.chunks(256).map(|row| row.iter().sum()).collect();
+    let got: Vec<f64> = rows.download().unwrap().into_iter().map(f64::from).collect();
+    assert!(reference::relative_error(&got, &want) < 1e-3);
+}
+
+#[test]
+fn a_tuner_chooses_among_the_members_of_a_family() {
+    let gpu = Gpu { name: "NVIDIA H200".into(), driver: String::new(), capability: (9, 0) };
+    let tuner = Tuner::new(gpu);
+    let members: Vec<&'static bsr::Member> = widths::MEMBERS.iter().collect();
+    let a = Pattern::Random(0.25).structure(4096, 4096, (64, 64), 0).unwrap();
+    let chosen = |n: usize| members[Chooser::choose(&tuner, &members, &widths::problem(&a, n))].spec().bn;
+    // A wide product reads A least often with wide tiles; a narrow one would waste them.
+    assert_eq!((chosen(4096), chosen(16)), (256, 16));
+}
+
+#[test]
+fn a_tuner_chooses_for_sampled_products_of_a_family() {
+    let tuner = Tuner::new(Gpu { name: "NVIDIA H200".into(), driver: String::new(), capability: (9, 0) });
+    let members: Vec<&'static bsr::Member> = depths::MEMBERS.iter().collect();
+    let pattern = Pattern::Random(0.25).structure(4096, 2048, (64, 64), 0).unwrap();
+    let problem = depths::problem(&pattern, 1024);
+    assert_eq!((problem.op, problem.m, problem.n, problem.k), (bsr::Op::Sdd, 4096, 2048, 1024));
+    assert!(Chooser::choose(&tuner, &members, &problem) < members.len());
+    // Without a family too, by the cost model: all kernels of the space are of this operation.
+    let workload = bsr::tuner::Workload::given(bsr::tuner::Facts::of(members[0].spec()), (4096, 2048, 1024));
+    let choice = tuner.pick(&bsr::tuner::TuningProblem::new(workload, &pattern), None).unwrap();
+    assert_eq!(choice.spec.op, bsr::Op::Sdd);
+}
+
+#[test]
+fn what_a_chooser_knows_follows_the_operation() {
+    let pattern = Pattern::Random(0.5).structure(640, 320, (64, 64), 0).unwrap();
+    let extents = |problem: ProblemFacts| (problem.m, problem.n, problem.k);
+    assert_eq!(extents(widths::problem(&pattern, 50)), (640, 50, 320));
+    assert_eq!(extents(transposed::problem(&pattern, 50)), (50, 640, 320));
+    // Rows beyond M are wasted where B is sparse: 64 - 50, 32 x 2 - 50.
+    let members: Vec<&'static bsr::Member> = transposed::MEMBERS.iter().collect();
+    assert_eq!(members[FirstFit.choose(&members, &transposed::problem(&pattern, 32))].spec().bn, 32);
+}
