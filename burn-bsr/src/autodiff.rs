@@ -1,4 +1,4 @@
-//! The gradients of the products, which are products of the same kind.
+//! The gradients of the products, which are products of the same kinds.
 
 use burn::backend::Autodiff;
 use burn::backend::autodiff::NodeId;
@@ -10,7 +10,7 @@ use burn::tensor::ops::FloatTensor;
 
 use crate::{BsrBackend, Call, Pattern};
 
-/// What a backward pass needs: where the operands are kept, and what was asked for.
+/// What a backward pass needs: the nodes of the operands, and the call.
 #[derive(Clone, Debug)]
 struct Kept {
     nodes: [NodeId; 2],
@@ -35,7 +35,7 @@ impl<B: BsrBackend> Backward<B, 2> for Linear {
             |dy| B::bsr_linear(dy, values, &pattern, call.transposed()),
             |dy| {
                 let (y, x) = if call.transpose { (x, dy) } else { (dy, x) };
-                B::bsr_sampled(y, x, &pattern, call)
+                B::bsr_sddmm(y, x, &pattern, call)
             },
         );
     }
@@ -43,9 +43,9 @@ impl<B: BsrBackend> Backward<B, 2> for Linear {
 
 /// `S`, the stored blocks of `y^T x`: of `y` the gradient is `x dS^T`, of `x` it is `y dS`.
 #[derive(Debug)]
-struct Sampled;
+struct Sddmm;
 
-impl<B: BsrBackend> Backward<B, 2> for Sampled {
+impl<B: BsrBackend> Backward<B, 2> for Sddmm {
     type State = Kept;
 
     fn backward(self, ops: Ops<Kept, 2>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
@@ -75,15 +75,15 @@ impl<B: BsrBackend, C: CheckpointStrategy> BsrBackend for Autodiff<B, C> {
         }
     }
 
-    fn bsr_sampled(y: FloatTensor<Self>, x: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
-        let prepared = Sampled.prepare::<C>([y.node.clone(), x.node.clone()]).compute_bound().stateful();
+    fn bsr_sddmm(y: FloatTensor<Self>, x: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
+        let prepared = Sddmm.prepare::<C>([y.node.clone(), x.node.clone()]).compute_bound().stateful();
         match prepared {
             OpsKind::Tracked(mut prep) => {
                 let nodes = [prep.checkpoint(&y), prep.checkpoint(&x)];
                 let kept = Kept { nodes, pattern: pattern.clone(), call };
-                prep.finish(kept, B::bsr_sampled(y.primitive, x.primitive, pattern, call))
+                prep.finish(kept, B::bsr_sddmm(y.primitive, x.primitive, pattern, call))
             }
-            OpsKind::UnTracked(prep) => prep.finish(B::bsr_sampled(y.primitive, x.primitive, pattern, call)),
+            OpsKind::UnTracked(prep) => prep.finish(B::bsr_sddmm(y.primitive, x.primitive, pattern, call)),
         }
     }
 }

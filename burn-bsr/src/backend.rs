@@ -8,37 +8,43 @@ use burn::tensor::ops::FloatTensor;
 
 use crate::{Pattern, dense};
 
-/// Which product with a block-sparse matrix is asked for, and how its kernel is chosen.
+/// The product with a block-sparse matrix that is requested, and how its kernel is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// Whether the matrix is transposed.
     pub transpose: bool,
-    /// What happens for a product that nothing is known of. Only GPUs measure.
+    /// How a kernel is chosen for a product without measurements. Only GPUs measure.
     pub first_use: FirstUse,
 }
 
 impl Call {
-    /// The same with the matrix transposed once more.
+    /// The same call with the matrix transposed.
     #[must_use]
     pub fn transposed(self) -> Self {
         Self { transpose: !self.transpose, ..self }
     }
 }
 
-/// A backend with products of block-sparse matrices. What it does not compute in a way of its own is computed with dense
-/// matrices, in which zeros stand where no block is stored.
+/// A backend with products of block-sparse matrices. The provided methods compute them with dense matrices that have zeros in
+/// place of blocks that are not stored.
 ///
-/// The operands fit: [`crate::BsrGemm`] and [`crate::BlockSparseLinear`] check them.
+/// [`crate::BsrGemm`] and [`crate::BlockSparseLinear`] check that the operands fit.
 pub trait BsrBackend: Backend {
-    /// `x W^T`, or `x W` where the call says so, of `x` with 2 dimensions and the values of the stored blocks of `W`.
+    /// `x W^T`, or `x W` if the call transposes, of `x` with 2 dimensions and the values of the stored blocks of `W`.
     fn bsr_linear(x: FloatTensor<Self>, values: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
         primitive(dense::linear::<Self>(tensor(x), tensor(values), pattern, call.transpose))
     }
 
     /// The stored blocks of `y^T x`: blocks x rows x columns.
-    fn bsr_sampled(y: FloatTensor<Self>, x: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
+    fn bsr_sddmm(y: FloatTensor<Self>, x: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
         let _ = call;
-        primitive(dense::sampled::<Self>(tensor(y), tensor(x), pattern))
+        primitive(dense::sddmm::<Self>(tensor(y), tensor(x), pattern))
+    }
+
+    /// The former name of [`BsrBackend::bsr_sddmm`].
+    #[deprecated(note = "use `bsr_sddmm`")]
+    fn bsr_sampled(y: FloatTensor<Self>, x: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
+        Self::bsr_sddmm(y, x, pattern, call)
     }
 }
 

@@ -1,11 +1,11 @@
-//! The products with dense matrices, in which zeros stand where no block is stored.
+//! The products with dense matrices that have zeros in place of blocks that are not stored.
 
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Tensor};
 
 use crate::Pattern;
 
-/// The whole matrix.
+/// The dense matrix.
 pub(crate) fn whole<B: Backend>(values: Tensor<B, 3>, pattern: &Pattern) -> Tensor<B, 2> {
     let structure = pattern.structure();
     let ((bm, bk), [rows, cols]) = (structure.block(), pattern.shape());
@@ -17,7 +17,7 @@ pub(crate) fn whole<B: Backend>(values: Tensor<B, 3>, pattern: &Pattern) -> Tens
     padded.slice([0..rows, 0..cols])
 }
 
-/// The values that a dense matrix has in the blocks of a pattern: zeros beyond its edge.
+/// The values of a dense matrix in the blocks of a pattern, with zeros beyond its edge.
 pub(crate) fn blocks<B: Backend>(matrix: Tensor<B, 2>, pattern: &Pattern) -> Tensor<B, 3> {
     let structure = pattern.structure();
     let ((bm, bk), [rows, cols]) = (structure.block(), pattern.shape());
@@ -45,6 +45,6 @@ pub(crate) fn linear<B: Backend>(
 }
 
 /// The stored blocks of `y^T x`.
-pub(crate) fn sampled<B: Backend>(y: Tensor<B, 2>, x: Tensor<B, 2>, pattern: &Pattern) -> Tensor<B, 3> {
+pub(crate) fn sddmm<B: Backend>(y: Tensor<B, 2>, x: Tensor<B, 2>, pattern: &Pattern) -> Tensor<B, 3> {
     blocks(y.transpose().matmul(x), pattern)
 }

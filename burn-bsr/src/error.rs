@@ -7,10 +7,10 @@ use bsr::prune::PruneError;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pattern is none.
+    /// The pattern is not valid.
     #[error(transparent)]
     Pattern(#[from] BsrError),
-    /// The blocks cannot be chosen.
+    /// No blocks can be chosen.
     #[error(transparent)]
     Prune(#[from] PruneError),
     /// A pattern without blocks.
@@ -21,8 +21,8 @@ pub enum Error {
         /// Columns of the matrix.
         cols: usize,
     },
-    /// Values of another number of blocks, or of other blocks.
-    #[error("the values are {found:?}, and the pattern has {} blocks of {} x {}", expected[0], expected[1], expected[2])]
+    /// Values of another number of blocks, or of blocks of another size.
+    #[error("the values have the shape {found:?}, but the pattern has {} blocks of {} x {}", expected[0], expected[1], expected[2])]
     Values {
         /// The shape of the values.
         found: [usize; 3],
@@ -38,13 +38,13 @@ pub enum Error {
         rows: usize,
         /// Columns of the dense factor.
         cols: usize,
-        /// `columns` or `features`: what of the sparse matrix is summed over.
+        /// `columns` or `features`: the summed dimension of the sparse matrix.
         side: &'static str,
         /// How many there are.
         along: usize,
     },
     /// A bias of another number of outputs.
-    #[error("the bias has {bias} elements, and the layer {outputs} outputs")]
+    #[error("the bias has {bias} elements, but the layer has {outputs} outputs")]
     Bias {
         /// Elements of the bias.
         bias: usize,

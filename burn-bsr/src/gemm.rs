@@ -9,8 +9,8 @@ use crate::{BsrBackend, BsrTensor, Call, Error};
 /// How a product's kernel is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GemmConfig {
-    /// What happens on a GPU for a product that nothing is known of: the fastest by the cost model is taken, or a few are
-    /// measured on the operands.
+    /// How a kernel is chosen on a GPU for a product without measurements: the fastest one by the cost model, or the fastest of a
+    /// few that are measured on the operands.
     pub first_use: FirstUse,
     /// Whether the block-sparse matrix is transposed.
     pub transpose: bool,
@@ -24,7 +24,7 @@ impl BsrGemm {
     /// `A B`, or `A^T B`, with the kernel that is chosen for these operands.
     ///
     /// # Panics
-    /// When the operands do not fit, as Burn's own products do; see [`BsrGemm::try_auto_tuned`]. On a GPU also when no kernel
+    /// If the operands do not fit, as Burn's own products do; see [`BsrGemm::try_auto_tuned`]. On a GPU also if no kernel
     /// can be planned for the blocks, with the reasons.
     pub fn auto_tuned<B: BsrBackend>(a: &BsrTensor<B>, b: Tensor<B, 2>, config: GemmConfig) -> Tensor<B, 2> {
         match Self::try_auto_tuned(a, b, config) {
@@ -48,7 +48,7 @@ impl BsrGemm {
             return Err(Error::Inner { rows, cols, side: "columns", along });
         }
         let call = Call { transpose: config.transpose, first_use: config.first_use };
-        // (A B)^T = B^T A^T, of which nothing is moved in memory.
+        // (A B)^T = B^T A^T: nothing is moved in memory.
         let values = primitive(a.values().clone());
         let product = B::bsr_linear(primitive(b.transpose()), values, a.pattern(), call);
         Ok(tensor::<B, 2>(product).transpose())

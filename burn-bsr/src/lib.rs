@@ -1,9 +1,8 @@
 //! Block-sparse products and layers for [Burn](https://burn.dev).
 //!
-//! On Burn's CUDA backend the kernels of [`bsr`] multiply, in the memory of Burn's tensors; on any other backend the same
-//! products are computed with dense matrices, so that a model runs and is tested without a GPU. Gradients come from the
-//! three products of a layer: that of the result, that of the input's gradient, and that of the weight's, of which only the
-//! stored blocks are computed.
+//! On Burn's CUDA backend the products run on the kernels of [`bsr`], in the memory of Burn's tensors. On any other backend they
+//! are computed with dense matrices, so that a model can be run and tested without a GPU. A layer computes three products: its
+//! result, the gradient of its input, and the gradient of its weight, of which only the stored blocks are computed.
 //!
 //! ```
 //! use burn::backend::NdArray;

@@ -13,7 +13,7 @@ use crate::{BsrBackend, BsrTensor, Call, Error, Pattern, dense};
 
 /// `x W^T + bias` with a weight of which only some blocks are stored and trained.
 ///
-/// The pattern is part of the module's record: a layer takes that of the record which it loads.
+/// The pattern is part of the module's record: a layer takes the pattern of the record that it loads.
 #[derive(Module, Debug)]
 pub struct BlockSparseLinear<B: Backend> {
     /// The values of the stored blocks: blocks x rows x columns.
@@ -26,7 +26,7 @@ pub struct BlockSparseLinear<B: Backend> {
 }
 
 impl<B: Backend> BlockSparseLinear<B> {
-    /// A layer of a weight, `outputs x inputs`, and a bias.
+    /// A layer with this weight, `outputs x inputs`, and bias.
     ///
     /// # Errors
     /// [`Error::Bias`].
@@ -54,7 +54,7 @@ impl<B: Backend> BlockSparseLinear<B> {
     }
 
     /// A layer with the blocks of a dense one that have the largest norms. Its outputs are rows: `block` is of outputs x
-    /// inputs, the transposed of how Burn keeps the weight.
+    /// inputs, transposed from how Burn stores the weight.
     ///
     /// # Errors
     /// As [`BsrTensor::from_dense`].
@@ -63,14 +63,14 @@ impl<B: Backend> BlockSparseLinear<B> {
         Self::new(weight, linear.bias.as_ref().map(|bias| bias.val().detach()))
     }
 
-    /// Says what happens on a GPU for a product that nothing is known of.
+    /// Sets how a kernel is chosen on a GPU for a product without measurements.
     #[must_use]
     pub fn with_first_use(mut self, first_use: FirstUse) -> Self {
         self.first_use = first_use;
         self
     }
 
-    /// Where the blocks of the weight are.
+    /// The positions of the weight's blocks.
     pub fn pattern(&self) -> &Pattern {
         self.places.pattern()
     }
@@ -83,7 +83,7 @@ impl<B: Backend> BlockSparseLinear<B> {
         }
     }
 
-    /// A dense layer that computes the same: zeros stand where no block is stored.
+    /// A dense layer that computes the same, with zeros in place of blocks that are not stored.
     pub fn to_linear(&self) -> Linear<B> {
         let ([outputs, inputs], weight) = (self.pattern().shape(), self.matrix().to_dense().detach().transpose());
         let mut linear = LinearConfig::new(inputs, outputs).with_bias(false).init(&weight.device());
@@ -94,10 +94,10 @@ impl<B: Backend> BlockSparseLinear<B> {
 }
 
 impl<B: BsrBackend> BlockSparseLinear<B> {
-    /// The layer's result, of inputs in the last dimension.
+    /// The layer's result; the last dimension of `x` is that of the inputs.
     ///
     /// # Panics
-    /// When the inputs are of another number, as Burn's own layers do.
+    /// If the number of inputs differs, as Burn's own layers do.
     pub fn forward<const D: usize>(&self, x: Tensor<B, D>) -> Tensor<B, D> {
         let ([outputs, inputs], mut shape) = (self.pattern().shape(), x.dims());
         let rows = shape[..D - 1].iter().product::<usize>();

@@ -1,4 +1,4 @@
-//! Patterns: where the stored blocks are. They are parts of modules, and are saved with their records.
+//! Patterns: the positions of the stored blocks. They are parts of modules, and are saved with their records.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 
 use crate::Error;
 
-/// The shape of a block-sparse matrix and the places of its stored blocks, at least one. A clone shares them.
+/// The shape of a block-sparse matrix and the positions of its stored blocks, of which there is at least one. Clones share them.
 #[derive(Clone)]
 pub struct Pattern {
     inner: Arc<Inner>,
@@ -39,12 +39,12 @@ impl Pattern {
         Ok(Self { inner: Arc::new(Inner { structure, fingerprint }) })
     }
 
-    /// Shape and places.
+    /// Shape and positions.
     pub fn structure(&self) -> &Structure {
         &self.inner.structure
     }
 
-    /// What tells this pattern from every other.
+    /// A digest that distinguishes the pattern from all others.
     pub fn fingerprint(&self) -> Fingerprint {
         self.inner.fingerprint
     }
@@ -60,7 +60,7 @@ impl Pattern {
         [self.structure().nnzb(), bm, bk]
     }
 
-    /// For each stored block its place among all blocks of the matrix, row by row.
+    /// For each stored block its position among all blocks of the matrix, row by row.
     pub(crate) fn places<B: Backend>(&self, device: &B::Device) -> Tensor<B, 1, Int> {
         let structure = self.structure();
         let place =
@@ -184,7 +184,7 @@ impl<B: Backend> Module<B> for Places<B> {
     /// The pattern of the record.
     ///
     /// # Panics
-    /// When the record holds no pattern: then the file was damaged.
+    /// If the record has no pattern: the file is damaged.
     fn load_record(self, record: PatternRecord) -> Self {
         match Pattern::try_from(record) {
             Ok(pattern) => Self::new(pattern),

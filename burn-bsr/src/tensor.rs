@@ -1,4 +1,4 @@
-//! Block-sparse matrices of Burn's tensors.
+//! Block-sparse matrices whose values are Burn tensors.
 
 use bsr::prune::{Keep, prune};
 use bsr::read::Sparse;
@@ -8,7 +8,7 @@ use burn::tensor::backend::Backend;
 
 use crate::{Error, Pattern, dense};
 
-/// A matrix of which only some blocks are stored: a pattern, and a tensor with the values of the blocks.
+/// A matrix of which only some blocks are stored: a pattern and a tensor with the values of the blocks.
 #[derive(Clone, Debug)]
 pub struct BsrTensor<B: Backend> {
     values: Tensor<B, 3>,
@@ -16,7 +16,7 @@ pub struct BsrTensor<B: Backend> {
 }
 
 impl<B: Backend> BsrTensor<B> {
-    /// Gives values to a pattern: blocks x rows x columns, the blocks in the order of the pattern. What lies beyond the edge
+    /// A matrix of a pattern and values: blocks x rows x columns, the blocks in the order of the pattern. Values beyond the edge
     /// of the matrix must be zero.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl<B: Backend> BsrTensor<B> {
     /// The blocks of a dense matrix that have the largest Frobenius norms.
     ///
     /// # Errors
-    /// [`Error::Prune`] for a block or a number of blocks that there is not, or values without an order.
+    /// [`Error::Prune`] for a block size or a number of blocks that does not fit the matrix, or values without an order.
     pub fn from_dense(matrix: Tensor<B, 2>, block: (usize, usize), keep: Keep) -> Result<Self, Error> {
         let [rows, cols] = matrix.dims();
         let numbers: Vec<f32> = matrix.to_data().iter::<f32>().collect();
@@ -47,7 +47,7 @@ impl<B: Backend> BsrTensor<B> {
         &self.values
     }
 
-    /// Where the blocks are.
+    /// The positions of the blocks.
     pub fn pattern(&self) -> &Pattern {
         &self.pattern
     }
@@ -57,7 +57,7 @@ impl<B: Backend> BsrTensor<B> {
         (self.values, self.pattern)
     }
 
-    /// The whole matrix, with zeros where no block is stored.
+    /// The dense matrix, with zeros in place of blocks that are not stored.
     pub fn to_dense(&self) -> Tensor<B, 2> {
         dense::whole(self.values.clone(), &self.pattern)
     }

@@ -95,16 +95,16 @@ fn gradients_are_those_of_the_whole_matrix() {
     }
 }
 
-/// The sampled product has gradients too, so that gradients have gradients.
+/// SDDMM has gradients too, so that gradients have gradients.
 #[test]
-fn the_sampled_product_has_gradients() {
+fn sddmm_has_gradients() {
     let (rows, cols, block) = SHAPES[1];
     let pattern = sparse::<Graph>(rows, cols, block).into_parts().1;
     let (y, x) = (drawn::<Graph>(6, rows, 4).require_grad(), drawn::<Graph>(6, cols, 5).require_grad());
     let float = |tensor: &Tensor<Graph, 2>| tensor.clone().into_primitive().tensor();
-    let sampled = Graph::bsr_sampled(float(&y), float(&x), &pattern, Call::default());
-    let sampled = Tensor::<Graph, 3>::from_primitive(burn::tensor::TensorPrimitive::Float(sampled));
-    let found = sampled.powf_scalar(2.0).sum().backward();
+    let blocks = Graph::bsr_sddmm(float(&y), float(&x), &pattern, Call::default());
+    let blocks = Tensor::<Graph, 3>::from_primitive(burn::tensor::TensorPrimitive::Float(blocks));
+    let found = blocks.powf_scalar(2.0).sum().backward();
     // The same with a mask of ones at the stored blocks.
     let ones = Tensor::<Graph, 3>::ones(pattern.values_shape(), &Default::default());
     let mask = BsrTensor::new(ones, pattern).unwrap().to_dense();

@@ -18,11 +18,11 @@ pub(super) enum Error {
     /// The driver.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// Memory that kernels cannot address.
+    /// Memory that the kernels cannot address.
     #[error(transparent)]
     Foreign(#[from] ForeignError),
-    /// Burn has no memory of a tensor.
-    #[error("the memory of a tensor cannot be had from Burn: {0:?}")]
+    /// Burn does not give the memory of a tensor.
+    #[error("Burn does not give access to the memory of a tensor: {0:?}")]
     Burn(ServerError),
 }
 
@@ -34,7 +34,7 @@ impl From<ServerError> for Error {
 
 /// An element type of the kernels.
 pub(super) trait Number: Element + Plain {
-    /// What is kept of this type.
+    /// The cached products and patterns of this type.
     fn kept(state: &State) -> &Typed<Self>;
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Operands<'o> {
     pub(super) call: Call,
 }
 
-/// `x W^T`, or `x W`; none where the kernels do not multiply such tensors.
+/// `x W^T`, or `x W`; none if the kernels do not multiply such tensors.
 pub(super) fn linear(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     match of_one_type(&operands) {
         Some(DType::F16) => linear_of::<f16>(operands),
@@ -68,11 +68,11 @@ pub(super) fn linear(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     }
 }
 
-/// The stored blocks of `y^T x`; none where the kernels do not multiply such tensors.
-pub(super) fn sampled(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
+/// The stored blocks of `y^T x`; none if the kernels do not multiply such tensors.
+pub(super) fn sddmm(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     match of_one_type(&operands) {
-        Some(DType::F16) => sampled_of::<f16>(operands),
-        Some(DType::BF16) => sampled_of::<bf16>(operands),
+        Some(DType::F16) => sddmm_of::<f16>(operands),
+        Some(DType::BF16) => sddmm_of::<bf16>(operands),
         _ => Ok(None),
     }
 }
@@ -87,7 +87,7 @@ fn linear_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     let Some(lines) = Lines::of(&x).map(Lines::transposed) else { return Ok(None) };
     let [rows, cols] = pattern.shape();
     let outputs = if call.transpose { cols } else { rows };
-    // The result lies as x does, so that it is transposed as x was.
+    // The result has the layout of x, so that it is transposed as x was.
     let result = match lines.layout {
         bsr::Layout::ColMajor => Lines { rows: outputs, ld: outputs, ..lines },
         bsr::Layout::RowMajor => Lines { rows: outputs, ld: lines.cols, ..lines },
@@ -114,7 +114,7 @@ fn linear_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     Ok(Some(if result.layout == bsr::Layout::ColMajor { y } else { transposed(y) }))
 }
 
-fn sampled_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
+fn sddmm_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     let Operands { first, second, pattern, call } = operands;
     let (y, x) = (in_lines(first), in_lines(second));
     let (Some(of_y), Some(of_x)) = (Lines::of(&y).map(Lines::transposed), Lines::of(&x)) else { return Ok(None) };
@@ -127,10 +127,10 @@ fn sampled_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> 
         return Ok(None);
     }
     let state = State::of(first.device.index)?;
-    let product = state.sampled::<T>(of_y.layout, of_x.layout, call.first_use);
+    let product = state.sddmm::<T>(of_y.layout, of_x.layout, call.first_use);
     // SAFETY: as in `linear_of`.
     let (a, b) = unsafe { (of_y.matrix::<T>(&y)?, of_x.matrix::<T>(&x)?) };
-    let kind = Kind::Sampled(of_y.layout, of_x.layout);
+    let kind = Kind::Sddmm(of_y.layout, of_x.layout);
     let known = (pattern.fingerprint(), kind, is_f16::<T>(), of_y.cols, call.first_use == bsr::FirstUse::Measure);
     let mut patterns = locked(&T::kept(&state).patterns);
     let c = stored(&state, &mut patterns, pattern, out.ptr())?;

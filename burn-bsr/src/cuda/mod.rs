@@ -1,12 +1,12 @@
 //! The products on Burn's CUDA backend, in the memory of its tensors.
 //!
-//! Tensors of f16 and bf16 are multiplied by block-sparse kernels. Tensors of another type, and matrices whose rows are no
+//! Tensors of f16 and bf16 are multiplied by block-sparse kernels. Tensors of other types, and matrices whose rows are not a
 //! multiple of 16 bytes, which the kernels cannot read, are multiplied as dense matrices by Burn's own kernels.
 //!
 //! # Streams
-//! Burn does not show the streams that its kernels run on. The products run on a stream of their own, which is ordered with
-//! all others of the context: by events of the context ([`Order::Events`]), where the driver has them, or by waiting on the
-//! host before and after each product ([`Order::Host`]). [`set_order`] chooses; [`order`] tells.
+//! Burn does not expose the streams of its kernels. The products run on their own stream, which is ordered with all others of
+//! the context: by events of the context ([`Order::Events`]), if the driver supports them, or by waiting on the host before and
+//! after each product ([`Order::Host`]). [`set_order`] sets the order, [`order`] returns it.
 
 mod launch;
 mod memory;
@@ -32,10 +32,10 @@ impl<F: FloatElement, I: IntElement, BT: BoolElement> BsrBackend for CubeBackend
         }
     }
 
-    fn bsr_sampled(y: FloatTensor<Self>, x: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
-        match launch::sampled(Operands { first: &y, second: &x, pattern, call }) {
+    fn bsr_sddmm(y: FloatTensor<Self>, x: FloatTensor<Self>, pattern: &Pattern, call: Call) -> FloatTensor<Self> {
+        match launch::sddmm(Operands { first: &y, second: &x, pattern, call }) {
             Ok(Some(values)) => values,
-            Ok(None) => primitive(dense::sampled::<Self>(tensor(y), tensor(x), pattern)),
+            Ok(None) => primitive(dense::sddmm::<Self>(tensor(y), tensor(x), pattern)),
             Err(error) => refused("gradient", &x, pattern, &error),
         }
     }

@@ -56,7 +56,7 @@ pub(super) enum Kind {
     /// Transposed or not, the layout of the dense factor and of the result.
     Linear(bool, Layout),
     /// The layouts of both factors.
-    Sampled(Layout, Layout),
+    Sddmm(Layout, Layout),
 }
 
 /// A product that has been computed before: the pattern, the kind, whether it is of f16, the extent that the pattern does not
@@ -80,21 +80,21 @@ pub(super) struct State {
 /// What is kept of one GPU and element type.
 pub(super) struct Typed<T: Number> {
     linear: Products<Dsd, T>,
-    sampled: Products<Sdd, T>,
+    sddmm: Products<Sdd, T>,
     /// The block columns of patterns; the values are those of the tensors that come.
     pub(super) patterns: Mutex<HashMap<Fingerprint, DeviceBsr<T>>>,
 }
 
 impl<T: Number> Default for Typed<T> {
     fn default() -> Self {
-        Self { linear: Mutex::default(), sampled: Mutex::default(), patterns: Mutex::default() }
+        Self { linear: Mutex::default(), sddmm: Mutex::default(), patterns: Mutex::default() }
     }
 }
 
 impl<T: Number> Typed<T> {
     fn clear(&self) {
         locked(&self.linear).clear();
-        locked(&self.sampled).clear();
+        locked(&self.sddmm).clear();
         locked(&self.patterns).clear();
     }
 }
@@ -172,11 +172,11 @@ impl State {
     }
 
     /// The stored blocks of a dense product.
-    pub(super) fn sampled<T: Number>(&self, a: Layout, b: Layout, first: FirstUse) -> Arc<Auto<Sdd, T, T, T>> {
-        let key = (Kind::Sampled(a, b), first == FirstUse::Measure);
+    pub(super) fn sddmm<T: Number>(&self, a: Layout, b: Layout, first: FirstUse) -> Arc<Auto<Sdd, T, T, T>> {
+        let key = (Kind::Sddmm(a, b), first == FirstUse::Measure);
         let template = KernelSpec::new(64, 64, 64).a_layout(a).b_layout(b);
         let make = || Arc::new(Auto::with(&self.device, self.tuner(first), template));
-        Arc::clone(locked(&T::kept(self).sampled).entry(key).or_insert_with(make))
+        Arc::clone(locked(&T::kept(self).sddmm).entry(key).or_insert_with(make))
     }
 }
 
