@@ -118,7 +118,7 @@ def check_stored(values: Any, pattern: Any) -> None:
 
 
 def is_contiguous(array: Any) -> bool:
-    """Whether the elements are one after the other, the last dimension's beside each other."""
+    """Whether the elements are contiguous, with the last dimension innermost."""
     return array.is_contiguous() if is_tensor(array) else array.flags.c_contiguous
 
 

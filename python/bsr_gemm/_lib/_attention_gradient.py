@@ -25,7 +25,7 @@ from ._masks import AttentionMask
 from ._patterns import Pattern
 from ._score import score_of
 
-#: Patterns of all heads that are kept.
+#: The most cached patterns of all heads.
 KEPT = 64
 
 _stacked: OrderedDict[tuple, Stacked] = OrderedDict()

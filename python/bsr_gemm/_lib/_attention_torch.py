@@ -88,7 +88,7 @@ def _words(tensor: Tensor) -> str:
 
 
 def _places(q: Tensor, v: Tensor, lse: bool) -> tuple[Tensor, Tensor]:
-    """Where the results go; O lies as Q does."""
+    """The outputs; O has the layout of Q."""
     dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
     # Of the columns of V where those are others: rows of heads side by side, or heads of rows.
     rows_first = q.shape[1] > 1 and q.stride(1) < q.stride(2)

@@ -174,7 +174,7 @@ def resolved(
     found: Any = find(key, (0, 0))
     if not found.on_device:
         return _resolved(key, *how)[0]
-    # What is kept of a mask that is tensors is kept as long as it.
+    # The cache of a mask of tensors lives as long as the mask.
     known = found.calls.get(how)
     if known is None:
         if len(found.calls) >= 256:

@@ -53,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """What a worker tells."""
+    """An event of a worker."""
 
     kind: str
     """``started``, ``measured`` (with a database), ``done`` (with what the command said), or ``lost`` (with the reason)."""
@@ -69,7 +69,7 @@ class Workers(Protocol):
         """Gives a job to a worker; returns its handle."""
 
     def events(self, handles: Sequence[Any]) -> Iterator[tuple[Any, Event]]:
-        """What the workers of these jobs have told since; waits a moment for some."""
+        """The new events of these jobs' workers; waits a moment for some."""
 
 
 def measure(job: Job, interval: float = INTERVAL) -> Iterator[Event]:

@@ -36,12 +36,12 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """The condition in words that are read again."""
+        """The condition as text that can be parsed again."""
         return (f"|{_listed(self.parameters)}| " if self.parameters else "") + _test(self.tree)
 
     @property
     def is_of_places(self) -> bool:
-        """Whether it depends on the numbers of query and key alone, so that it is known here where it holds."""
+        """Whether it depends only on the numbers of query and key, so that the host knows where it holds."""
         return _names(self.tree) <= {"i", "j", "inf"}
 
     def joined(self, sign: str, other: Condition) -> Condition:
@@ -147,7 +147,7 @@ def _chosen(tree: Tree, body: str) -> str:
         return f"if {_test(tree)} {{ {body} }} else {{ -inf }}"
     if tree[0] == "not" and tree[1][0] == "compare":
         return f"if {_test(tree[1])} {{ -inf }} else {{ {body} }}"
-    # The language of scores has comparisons alone: truth is a number there.
+    # The language of scores has only comparisons: truth is a number there.
     return f"if {_number(tree)} > 0.0 {{ {body} }} else {{ -inf }}"
 
 

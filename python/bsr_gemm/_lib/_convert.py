@@ -1,4 +1,4 @@
-"""Block-sparse matrices of scipy and PyTorch: what they store is shared, where it lies as it is needed."""
+"""Block-sparse matrices of scipy and PyTorch: their memory is shared if it has the required layout."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class DeviceMask:
         known: Any = _alive
         known[key] = self
 
-    # What is asked of a mask.
+    # The interface of a mask.
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -179,7 +179,7 @@ class DeviceMask:
 
     @property
     def capacity(self) -> int:
-        """The most blocks that all patterns together store."""
+        """The most blocks that all patterns store in total."""
         return self._pattern.capacity
 
     @property

@@ -1,4 +1,4 @@
-"""GPUs, and what is kept on them: patterns, kernels that were chosen, products that only lack their addresses."""
+"""GPUs and their caches: patterns, chosen kernels, and products that lack only their addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import _native, _tuned
 from ._native import Error
 from ._patterns import Pattern
 
-#: Products with different shapes that are kept ready.
+#: The most prepared products, of different shapes.
 READY = 8192
 
 _lock = threading.RLock()
@@ -105,7 +105,7 @@ def _chosen(index: int, pattern: Any, facts: str, n: int, epilogue: str | None, 
 
 
 def choose_anew() -> None:
-    """Lets every product choose its kernel once more; compiled ones are kept."""
+    """Makes every product choose its kernel again; compiled kernels stay cached."""
     with _lock:
         for kept in (_layers, _ready, _loaded, _without):
             kept.clear()
@@ -121,7 +121,7 @@ _tuned.on_lines.append(_add_tuned)
 
 
 def empty_cache() -> None:
-    """Frees what is kept on GPUs of patterns and kernels, after everything that was launched is done.
+    """Frees the cached patterns and kernels on GPUs, after all launches have finished.
 
     It is made again where it is needed. Graphs that were captured must not be replayed afterwards.
     """
@@ -158,7 +158,7 @@ def has_kernel(index: int, pattern: Pattern, facts: str, n: int, epilogue: str) 
 
 
 def forget_pattern(key: str) -> None:
-    """Forgets what is kept of a pattern on a device that is gone."""
+    """Drops the caches of a pattern on a device that no longer exists."""
     with _lock:
         gone = {_sparse.pop(of) for of in [of for of in _sparse if of[1] == key]}
         for of in [of for of in _ready if of[1] in gone]:
@@ -169,7 +169,7 @@ def forget_pattern(key: str) -> None:
 
 
 def forget_mask(key: str) -> None:
-    """Forgets what is kept of a mask on a device that is gone."""
+    """Drops the caches of a mask on a device that no longer exists."""
     for forget in also_forget:
         forget(key)
 

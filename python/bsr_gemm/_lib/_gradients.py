@@ -15,7 +15,7 @@ from ._patterns import find
 
 
 def activate(z: Tensor, activation: str) -> Tensor:
-    """The activation as a step of its own."""
+    """The activation as a separate step."""
     functional = torch.nn.functional
     match activation:
         case "none":
@@ -36,7 +36,7 @@ def activate(z: Tensor, activation: str) -> Tensor:
 
 
 def derivative(dy: Tensor, y: Any, activation: str, z: Any) -> Tensor:
-    """The gradient of what an activation was given, ``z``; of some, of its result alone."""
+    """The gradient of an activation's input ``z``; some need only the activation's result."""
     aten = torch.ops.aten
     match activation:
         case "none":
@@ -63,7 +63,7 @@ def sums_in(x: Tensor) -> torch.dtype:
 def keep_linear(ctx: Any, inputs: tuple, output: Tensor) -> None:
     x, weight, bias, pattern, transpose, activation, *places = inputs
     ctx.pattern, ctx.transpose, ctx.activation = pattern, transpose, activation
-    # The matrix may get another pattern before the gradients are asked for.
+    # The matrix may get another pattern before the gradients are computed.
     ctx.held = find(pattern) if places[0] is None else None
     # What an activation was given is made once more where its derivative needs it.
     ctx.save_for_backward(x, weight, bias, None if activation == "none" else output, *places)
@@ -164,7 +164,7 @@ def sddmm_backward(ctx: Any, ds: Tensor) -> tuple:
 
 
 def transformable(name: str, keep: Callable, backward: Callable, jvp: Callable) -> Callable:
-    """The operator ``name`` for transforms of torch.func and for forward mode, which operators alone do not serve.
+    """The operator ``name`` for transforms of torch.func and for forward mode, which plain operators do not support.
 
     ``jvp(ctx, product, operands, tangents)`` is given the operator and what both had saved: its tensors and its result.
     """

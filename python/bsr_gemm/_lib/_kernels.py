@@ -256,7 +256,7 @@ class _Call:
         return {"dsd": (outer[0], self.b.shape[-1]), "dds": (self.a.shape[0], outer[1]), "sdd": (rows, cols)}[self.op]
 
     def inputs(self, mirrored: bool = False) -> tuple[list[tuple[str, _arrays.Matrix]], list[Any]]:
-        """What the epilogue's parameters are given, and what must be kept alive; ``mirrored`` for the transposed result."""
+        """The arguments of the epilogue's parameters, and the objects to keep alive; ``mirrored`` for the transposed result."""
         (m, n), described, held = self.result_shape, [], []
         for name, kind in self.kernel._inputs:
             value = self.given[name]

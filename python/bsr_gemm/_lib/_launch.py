@@ -170,7 +170,7 @@ def gradient(
 ) -> tuple[Tensor, Tensor] | None:
     """``(dy @ w) * activation'`` and the sums of its columns, in one kernel; None where there is none for the block.
 
-    ``kept`` is what the activation was given, or its result where the derivative is a function of that.
+    ``kept`` is the activation's input, or its result if the derivative is a function of that.
     """
     outputs = pattern.shape[0] if transpose else pattern.shape[1]
     if pattern.nnzb == 0 or dy.shape[0] == 0 or not lies_whole(kept, outputs):

@@ -111,7 +111,7 @@ class BlockSparseLinear(Pruned, Patterned):
         return _torch.linear(x, self.weight, self.bias, pattern, False, self.activation, places)
 
     def to_linear(self) -> torch.nn.Linear:
-        """A dense layer that computes the same, without the activation: zeros stand where no block is stored."""
+        """A dense layer that computes the same, without the activation, with zeros in place of blocks that are not stored."""
         dense = torch.nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
         dense.weight = torch.nn.Parameter(self.matrix().to_dense().detach())
         if self.bias is not None:
@@ -208,7 +208,7 @@ def _row_scales(values: Tensor, pattern: Pattern) -> tuple[Tensor, Tensor]:
     """Block rows x rows of a block: what the rows of a matrix are divided by to be FP8; and the block row of each block."""
     rows = _arrays.index(pattern.row_idx, values)
     lengths = np.diff(pattern.row_ptr)
-    # Each block row's largest magnitudes, block beside block, and zeros behind the last.
+    # Each block row's largest magnitudes, block by block, then zeros.
     place = _arrays.index(np.arange(pattern.nnzb) - np.repeat(pattern.row_ptr[:-1], lengths), values)
     beside = values.new_zeros((pattern.grid[0], max(1, int(lengths.max(initial=0))), pattern.block[0]))
     largest = beside.index_put((rows, place), values.abs().amax(2)).amax(1).float()
@@ -290,7 +290,7 @@ class Float8BlockSparseLinear(OfBlockSparse, Patterned):
         return BsrMatrix(self.weight, self.pattern, check=False)
 
     def to_linear(self) -> torch.nn.Linear:
-        """A dense layer with the numbers that the weight stands for, without the activation, in f32."""
+        """A dense layer with the dequantised weight, without the activation, in f32."""
         matrix = BsrMatrix(self.weight.float(), self.pattern, check=False)
         dense = torch.nn.Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
         dense.weight = torch.nn.Parameter(matrix.to_dense() * self.weight_scale[:, None])

@@ -65,7 +65,7 @@ class LikeTensor:
         return self.to("cpu") if _arrays.is_tensor(self.values) else self
 
     def clone(self) -> Any:
-        """A copy, which shares the pattern alone."""
+        """A copy, which shares only the pattern."""
         return self._with(self.values.clone() if _arrays.is_tensor(self.values) else self.values.copy())
 
     def detach(self) -> Any:

@@ -1,4 +1,4 @@
-"""Masks of attention: which blocks of Q K^T are computed, and in which of them a condition tells pairs apart."""
+"""Masks of attention: which blocks of Q K^T are computed, and in which of them a condition selects pairs."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class AttentionMask:
     def from_pairs(cls, pairs: Any, block: Any = (128, 128), *, mask: str | None = None) -> AttentionMask:
         """The blocks with a pair where ``pairs`` is true: ``[queries, keys]``, or ``[problems, heads, queries, keys]``.
 
-        Blocks whose pairs are not all true are partial: ``mask`` must tell their pairs apart.
+        Blocks whose pairs are not all true are partial: ``mask`` must select their pairs.
         """
         patterns, per = patterns_of(boolean(pairs, "pairs"))
         of = functools.partial(_Native.from_pairs, patterns.shape[1:], _pair(block, "block"))
@@ -273,7 +273,7 @@ class AttentionMask:
             lists.append((row_starts, np.nonzero(stored)[1], kind[stored] > 1))
         return cls._listed(sizes, block, lists, per, mask)
 
-    # What is asked of a mask.
+    # The interface of a mask.
 
     @property
     def patterns(self) -> int:
@@ -335,7 +335,7 @@ class AttentionMask:
         return _named(combined("|", self.key, other.key)) if isinstance(other, AttentionMask) else NotImplemented
 
     def picture(self, width: int = 32, height: int = 16) -> str:
-        """The first pattern in characters: each stands for blocks, and is the darker the more of them are stored."""
+        """The first pattern as text: each character shows several blocks, darker if more of them are stored."""
         places = np.nonzero(self.blocks()[0]) if self.indices else ()
         return picture(places, self.grid if self.indices else (0, 0), width, height)
 

@@ -59,7 +59,7 @@ class Result:
 
 
 def laid(x: Tensor, layout: str) -> Tensor:
-    """A matrix in the layout that a kernel reads: itself where it lies so."""
+    """A matrix in the layout that a kernel reads: itself if it already has it."""
     return x.t().contiguous().t() if layout == "col" else x.contiguous()
 
 

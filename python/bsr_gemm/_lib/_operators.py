@@ -46,7 +46,7 @@ def operator(
 
 
 def is_transformed() -> bool:
-    """Whether a transform of torch.func or forward mode asks for a product, which operators alone do not serve."""
+    """Whether a transform of torch.func or forward mode is active, which plain operators do not support."""
     return not torch.compiler.is_dynamo_compiling() and (transforms() is not None or forward_ad._current_level >= 0)
 
 

@@ -18,7 +18,7 @@ SIDES = 2**31
 #: What scipy, attention's masks and PyTorch call the two lists of a pattern.
 NAMES = {"row_ptr": ("indptr", "crow_indices"), "col_idx": ("indices", "col_indices")}
 
-#: Patterns that are kept although nobody holds them: a graph that was compiled names its patterns by their keys.
+#: Patterns that stay alive without a reference: a compiled graph names its patterns by their keys.
 KEPT = 1024
 
 _alive: WeakValueDictionary[str, Pattern] = WeakValueDictionary()
@@ -144,7 +144,7 @@ class Pattern(Fixed):
         return pattern, np.frombuffer(order, dtype="<i4")
 
     def picture(self, width: int = 32, height: int = 16) -> str:
-        """The pattern in characters: each stands for blocks, and is the darker the more of them are stored."""
+        """The pattern as text: each character shows several blocks, darker if more of them are stored."""
         return picture((self.row_idx, self.col_idx), self.grid, width, height)
 
     def __eq__(self, other: object) -> bool:

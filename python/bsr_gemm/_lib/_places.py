@@ -20,7 +20,7 @@ from ._patterns import Pattern, _alive, find
 Places = tuple[Tensor | None, Tensor | None]
 NONE: Places = (None, None)
 
-#: Patterns that are kept of tensors on a GPU, with the tensors, so that nothing else comes to lie at their addresses.
+#: Cached patterns of tensors on a GPU, with the tensors, so that their addresses are not reused.
 KEPT = 256
 _known: OrderedDict[tuple, tuple] = OrderedDict()
 
@@ -46,7 +46,7 @@ def _read(rule: str) -> tuple[str, tuple[int, int], tuple[int, int]]:
         rows, cols, bm, bk = (int(number) for number in numbers.split("x"))
     except ValueError:
         raise Error(
-            f"`{rule}` is no rule of a pattern\n  help: `KEY@ROWSxCOLSxBMxBK` beside row pointers and columns"
+            f"`{rule}` is not a rule of a pattern\n  help: `KEY@ROWSxCOLSxBMxBK` with row pointers and columns"
         ) from None
     return key, (rows, cols), (bm, bk)
 

@@ -17,7 +17,7 @@ from ._patterns import Pattern
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: ``linear`` of PyTorch where nothing but a known launch is asked for; None until one was asked for.
+#: ``linear`` of PyTorch for known launches; None before the first call.
 _direct: Any = None
 
 
@@ -34,7 +34,7 @@ def bsr_gemm(w: Any, x: Any, *, transpose: bool = False) -> Any:
     latter two the values are not copied, and the lists of blocks are read at each call: where one is multiplied again,
     ``BsrMatrix.from_torch`` and ``BsrMatrix.from_scipy`` read them once.
 
-    ``x`` is a matrix, a vector, or a batch of matrices in its first dimensions. The result lies in memory as ``x`` does.
+    ``x`` is a matrix, a vector, or a batch of matrices in its first dimensions. The result has the layout of ``x``.
     """
     w = w if isinstance(w, BsrMatrix) else as_matrix(w, "the first operand")
     x = _arrays.as_array(x)

@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     r"\s*(?:(\d[\d_]*(?:\.\d[\d_]*|\.(?![A-Za-z_]))?(?:[eE][+-]?\d+)?(?:f32)?)|([A-Za-z_]\w*)|(<=|>=|==|!=|&&|\|\||\S))"
 )
 _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
-#: What every score is told.
+#: The names that every score can use.
 _GIVEN = ("s", "i", "j", "head", "batch", "scale", "inf")
 
 #: Parameters with an element for every query, key or head.
@@ -27,7 +27,7 @@ Tree = tuple
 
 
 class NotRead(Exception):
-    """A score in words that are not read here."""
+    """A score that this reader does not parse."""
 
 
 class Score:
@@ -52,7 +52,7 @@ class Score:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether some pairs may have minus infinity, so that the score tells pairs of a block apart."""
+        """Whether some pairs may be minus infinity, so that the score selects pairs of a block."""
         return re.search(r"\binf\b", self.closure) is not None
 
     @property
@@ -86,7 +86,7 @@ def score_of(text: str) -> Score:
 
 
 class Reader:
-    """Reads the language of epilogues in the words of a score; names that were bound become what they stand for."""
+    """Parses scores in the language of epilogues; bound names are replaced by their values."""
 
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = []

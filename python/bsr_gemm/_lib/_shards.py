@@ -37,7 +37,7 @@ class Sharding:
     pattern: Pattern
     """That of the whole matrix."""
     ranks: tuple[Owned, ...]
-    """What each rank owns: neighbours follow one another, and together they own all."""
+    """What each rank owns: consecutive ranges that cover everything."""
 
     @property
     def imbalance(self) -> float:

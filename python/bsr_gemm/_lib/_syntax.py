@@ -74,7 +74,7 @@ class Source:
         return cls(inspect.getsourcefile(function) or "<kernel>", textwrap.dedent(text), max(first, 1), indent)
 
     def place(self, node: Node) -> Place:
-        """Where a node stands in the file."""
+        """The position of a node in the file."""
         line, end = node.lineno, node.end_lineno or node.lineno
         offset = self.first_line - 1
         return Place(
@@ -309,7 +309,7 @@ def _result(text: Text, node: ast.expr) -> None:
 
 
 def _expression(text: Text, node: ast.expr, around: int) -> None:
-    """Appends an expression, in brackets where what stands around it binds more tightly."""
+    """Appends an expression, in brackets if its context binds more tightly."""
     match node:
         case ast.BinOp(left, op, right) if type(op) in OPERATORS:
             sign, level = OPERATORS[type(op)]

@@ -70,7 +70,7 @@ def linear(
     if x.dim() == 1:
         return product(x[None], weight, bias, *how)[0]
     if x.dim() == 3 and x.shape[-1] > 1 and x.stride(-1) != 1 and x.stride(-2) == 1:
-        # A batch of transposed matrices, as `w @ x` has: each of them is multiplied where it lies.
+        # A batch of transposed matrices, as in `w @ x`: each is multiplied in place.
         parts = [product(part, weight, bias, *how) for part in x.unbind()]
         return torch.stack([part.mT for part in parts]).mT
     flat = product(x.reshape(-1, x.shape[-1]), weight, bias, *how)
@@ -120,7 +120,7 @@ _transforms = torch._C._functorch.peek_interpreter_stack
 
 
 def _is_plain(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether nothing but the product itself is asked for: no gradient, no mode that looks at operators, no subclass."""
+    """Whether only the product is requested: no gradient, no dispatch mode, no subclass."""
     if type(x) not in _PLAIN or type(weight) not in _PLAIN or (bias is not None and type(bias) not in _PLAIN):
         return False
     if _is_grad_enabled() and (x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)):
@@ -130,7 +130,7 @@ def _is_plain(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 
 def direct(x: Any, weight: Any, bias: Any, pattern: str, transpose: bool, activation: str) -> Tensor | None:
-    """The product where nothing but a launch that is known is asked for; None where something else is."""
+    """The product if it is only a known launch; otherwise None."""
     if is_dynamo_compiling() or type(x) is not Tensor or not x.is_cuda or not _is_plain(x, weight, bias):
         return None
     if _is_autocast_enabled("cuda"):
@@ -182,7 +182,7 @@ def check_vector(name: str, vector: Tensor, length: int, of: str, x: Tensor) -> 
 
 
 def _result(x: Tensor, outputs: int) -> Tensor:
-    """Where a product goes: it lies as ``x`` does."""
+    """The output of a product, with the layout of ``x``."""
     dtype = _arrays.torch_dtype(result_kind(_arrays.kind_of(x)))
     if _lies_transposed(x):
         return x.new_empty((outputs, x.shape[0]), dtype=dtype).t()
