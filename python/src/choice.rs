@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bsr::roofs::Sheet;
 use bsr::tuner::pick::{Choice, Gpu, Table, Tuner, Why};
 use bsr::tuner::{Facts, TuningProblem, Workload};
-use bsr::{Epilogue, KernelSpec, Op, Plan, Switch};
+use bsr::{Epilogue, KernelSpec, Plan, Switch};
+use bsr_runtime::Extents;
 use pyo3::prelude::*;
 
 use crate::errors::refused;
@@ -20,16 +21,8 @@ pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: us
     let facts = Facts::of(facts);
     let structure = &pattern.structure;
     let spec = facts.spec(64);
-    let (rows, cols) = match spec.transpose.is_on() {
-        true => (structure.cols(), structure.rows()),
-        false => (structure.rows(), structure.cols()),
-    };
-    let n = rounded(n);
-    let shape = match spec.op {
-        Op::Dsd => (rows, n, cols),
-        Op::Dds => (n, cols, rows),
-        Op::Sdd | Op::Attention => (rows, cols, n),
-    };
+    let Extents { m, n, k } = Extents::of_stored(&spec, (structure.rows(), structure.cols()), rounded(n));
+    let shape = (m, n, k);
     let problem = || TuningProblem::new(Workload::given(facts, shape), structure);
     tuner.choose((facts, shape, *pattern.fingerprint.bytes()), problem, None).map_err(refused)
 }

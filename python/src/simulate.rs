@@ -2,6 +2,8 @@
 
 use bsr::simulated::{Options, Report, Simulated};
 use bsr::{Bsr, Dense, Dtype, Element, Inputs, Layout, bf16, e4m3, e5m2, f16};
+use bsr_codegen::Operand;
+use bsr_runtime::extents::sparse_operand;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -82,14 +84,14 @@ fn run<A: Element, B: Element, C: Element>(operands: &Operands<'_>) -> Outcome {
     let (plan, structure) = (&kernel.plan, &pattern.structure);
     let (a_layout, b_layout) = (plan.spec().a_layout, plan.spec().b_layout);
     let simulated = Simulated::new(plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(refused)?;
-    let (results, report) = match plan.spec().op {
-        bsr::Op::Sdd => {
+    let (results, report) = match sparse_operand(plan.spec().op) {
+        Operand::C => {
             let (a, b) = (dense::<A>(a, a_layout), dense::<B>(b, b_layout));
             let run = simulated.multiply::<C, _>((&a, &b, structure, inputs), options);
             let (results, report) = run.map_err(refused)?;
             return Ok((C::to_bytes(&results.c), results.rows, report));
         }
-        bsr::Op::Dds => {
+        Operand::B => {
             let b = Bsr::from_structure(structure.clone(), values::<B>(b)).map_err(refused)?;
             simulated.multiply::<C, _>((&dense::<A>(a, a_layout), &b, inputs), options)
         }

@@ -16,21 +16,20 @@
 //! # }
 //! ```
 
-mod chooser;
 mod error;
 mod factors;
-pub(crate) mod family;
 mod measure;
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bsr_codegen::{Dtype, KernelSpec, Layout, Op, Plan, Scale};
+use bsr_codegen::{Dtype, KernelSpec, Layout, Operand, Plan, Scale};
+use bsr_runtime::extents::sparse_operand;
 use bsr_runtime::gpu::{Device, Fingerprint, Plain, StreamRef};
 use bsr_runtime::kernel::arguments::{Arguments, ByName, Returns, Single};
 use bsr_runtime::kernel::{DeviceMatrix, Operation};
-use bsr_runtime::{Element, Kernel, KernelError, Launcher, Structure};
+use bsr_runtime::{Element, Extents, Kernel, KernelError, Launcher, Structure};
 use bsr_tuner::pick::{Choice, Gpu, Measure, Tuner};
 use bsr_tuner::{Facts, TuningProblem, Workload};
 
@@ -121,10 +120,10 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     }
 
     fn ready(&self, a: &O::A<A>, b: &O::B<B>, stored: Option<Stored<'_>>) -> Result<Arc<Ready>, AutoError> {
-        let (sparse, along) = match O::OP {
-            Op::Dsd => (a.pattern(), b.shape().1),
-            Op::Dds => (b.pattern(), a.shape().0),
-            Op::Sdd | Op::Attention => (stored, a.shape().1),
+        let (sparse, along) = match sparse_operand(O::OP) {
+            Operand::A => (a.pattern(), b.shape().1),
+            Operand::B => (b.pattern(), a.shape().0),
+            _ => (stored, a.shape().1),
         };
         let (structure, pattern) = sparse.ok_or(KernelError::Factors { expected: O::OP })?;
         let place = Place { pattern, along };
@@ -157,8 +156,8 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     fn problem(&self, structure: &Structure, along: usize) -> TuningProblem {
         let (bm, bk) = structure.block();
         let template = self.template.bm(bm as u32).bk(bk as u32);
-        let extents = crate::family::extents(&template, structure, along);
-        TuningProblem::new(Workload::given(Facts::of(&template), extents), structure)
+        let Extents { m, n, k } = Extents::of_stored(&template, (structure.rows(), structure.cols()), along);
+        TuningProblem::new(Workload::given(Facts::of(&template), (m, n, k)), structure)
     }
 }
 

@@ -17,7 +17,7 @@ pub trait NeedsFeatureTuner {}
 
 impl<O: NeedsFeatureTuner, A, B, C> Auto<O, A, B, C> {
     /// Cannot be called: see [`NeedsFeatureTuner`].
-    pub fn new(_: &crate::gpu::Device) -> Self {
+    pub fn new(_: &bsr_runtime::gpu::Device) -> Self {
         Self(PhantomData)
     }
 }

@@ -1,5 +1,7 @@
 //! `bsr bench SPEC..`: kernels and the dense library in turn, on equal work, from a cold cache.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -17,6 +19,7 @@ use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::output;
+use super::problem::ProblemArgs;
 use super::progress::Progress;
 use super::report::Report;
 use super::roofs;
@@ -33,18 +36,19 @@ Examples:
   bsr bench \"bm = 64, bn = 256, bk = 64\" --ptx edited.ptx
 
 Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels \
-and cuBLASLt (the fastest of the algorithms it proposes, on the same layouts and an equal number of operations) take \
-turns, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * bm * bk * N (* M where B is sparse). Attentions are timed beside each other alone. The JSON \
-has one line per kernel; docs/src/bench-schema.md describes it. With --ptx the kernel of the one SPEC and the one in the file \
-take turns; the fingerprint of their PTX names them.")]
+and cuBLASLt (the fastest of the algorithms that it proposes, with the same layouts and an equal number of \
+operations) are timed in turn, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * \
+bm * bk * N (M if B is sparse). Attentions are compared only with each other. The JSON has one line per kernel; \
+docs/src/bench-schema.md describes it. With --ptx, the kernel of the one SPEC and the one in the file are timed in \
+turn; the fingerprints of their PTX distinguish them.")]
 pub(super) struct Args {
     /// The kernels: `bm = .., bn = .., bk = ..`, or paths of .toml files. Several are timed in one run.
     #[arg(required = true, value_name = "SPEC")]
     specs: Vec<String>,
-    /// What multiplies: auto, gpu or gpu:N.
+    /// The GPU: auto, gpu or gpu:N.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
-    /// Write the records to this file, one line of JSON a kernel; `-` is standard output, and the table then goes to
+    /// Write the records to this file, one line of JSON per kernel; `-` is standard output, and the table then goes to
     /// standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -57,14 +61,14 @@ pub(super) struct Args {
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Timing")]
 struct TimingArgs {
-    /// Time exactly this many rounds. [default: 20 to 400, until every median is known to 0.5 %]
+    /// Time exactly this many rounds. [default: 20 to 400, until every median is accurate to 0.5 %]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "ROUNDS")]
     repeats: Option<u32>,
-    /// Seconds after which to stop, but not before 20 rounds.
+    /// Stop after this many seconds, but not before 20 rounds.
     #[arg(long, value_parser = seconds, default_value = "10", value_name = "SECONDS", conflicts_with = "repeats")]
     time_limit: Duration,
-    /// Have the dense library add FP8 products up in f32 registers, as accumulate = promoted does. [default: as fast as
-    /// it can, whatever the kernel does]
+    /// Make the dense library accumulate FP8 products in f32, as accumulate = promoted does. [default: its fastest mode, whatever
+    /// the kernel does]
     #[arg(long)]
     precise_dense: bool,
 }
@@ -83,7 +87,7 @@ impl TimingArgs {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || "write seconds above 0, for instance 30 or 2.5".to_owned();
+    let wrong = || "write a number of seconds above 0, for instance 30 or 2.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
@@ -101,25 +105,29 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         planned.push(args.work.ptx.read(emitted.clone())?);
     }
     let asked = planned.len();
-    let is_attention = |planned: &Planned| planned.spec().op == Op::Attention;
-    if let Some(other) = planned.iter().find(|other| is_attention(other) != is_attention(&planned[0])) {
-        let fact = format!("{} and {} are not compared", planned[0].spec(), other.spec());
+    let subjects = subjects(&planned, &args.work.problem)?;
+    let about = |planned: &Planned| subjects[&planned.spec().op].about(planned.spec());
+    let about: Vec<About> = planned.iter().map(about).collect::<Result<_, _>>()?;
+    let has_dense = about[0].has_dense;
+    if let Some(other) = about.iter().position(|other| other.has_dense != has_dense) {
+        let fact = format!("{} and {} are not compared", planned[0].spec(), planned[other].spec());
         return Err(Failure::bad_input(format!("{fact}\n  help: attentions alone in one run, or products")));
     }
-    let subject = args.work.problem.subject(Defaults::Gpu, planned[0].spec())?;
-    let about: Vec<About> = planned.iter().map(|planned| subject.about(planned.spec())).collect::<Result<_, _>>()?;
     let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
 
     let (progress, check) = (Progress::new(), args.work.check.verification());
-    let mut operands = Rc::clone(&subject).on(&device, check.rows, &progress.steps());
-    let mut cases = checked(planned, &mut *operands, check.tolerance, &progress)?;
+    let on = |subject: &Rc<dyn Subject>| Rc::clone(subject).on(&device, check.rows, &progress.steps());
+    let mut operands = subjects.iter().map(|(op, subject)| (*op, on(subject))).collect();
+    let mut cases = checked(planned, &mut operands, check.tolerance, &progress)?;
     if cases.is_empty() {
         return Ok(Exit::Wrong);
     }
     let mut dense = Dense::new(&device, args.work.problem.seed(), args.timing.precise_dense);
-    for case in cases.iter().filter(|case| !is_attention(&case.planned)) {
-        progress.step("tuning the dense library");
-        dense.add(&case.work, case.planned.spec())?;
+    if has_dense {
+        for case in &cases {
+            progress.step("tuning the dense library");
+            dense.add(&case.work, case.planned.spec())?;
+        }
     }
     progress.step("timing");
     cases.iter_mut().try_for_each(Case::poison)?;
@@ -139,8 +147,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     for (case, timing) in cases.iter().zip(ours) {
         if let Some(verdict) = right(case, case.verdict()?, check.tolerance) {
             let equal = dense.equal(&case.work, case.planned.spec());
-            let record = record(case, timing, equal.map(|at| (&theirs[at], &dense, at)), &verdict, &*subject, &device);
-            let limit = roofs::limit(&case.planned, &*subject, record.time_us.median, &roofs)?;
+            let subject = &*subjects[&case.planned.spec().op];
+            let record = record(case, timing, equal.map(|at| (&theirs[at], &dense, at)), &verdict, subject, &device);
+            let limit = roofs::limit(&case.planned, subject, record.time_us.median, &roofs)?;
             report.add(case, BenchRecord { limit, power: power.clone(), ..record });
         }
     }
@@ -169,15 +178,27 @@ fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
     }
 }
 
+/// The problem that is requested, for each operation.
+fn subjects(planned: &[Planned], problem: &ProblemArgs) -> Result<HashMap<Op, Rc<dyn Subject>>, Failure> {
+    let mut subjects = HashMap::new();
+    for planned in planned {
+        if let Entry::Vacant(place) = subjects.entry(planned.spec().op) {
+            place.insert(problem.subject(Defaults::Gpu, planned.spec())?);
+        }
+    }
+    Ok(subjects)
+}
+
 /// The kernels whose results are right; those of the others are reported on stderr.
 fn checked(
     planned: Vec<Planned>,
-    operands: &mut dyn OnDevice,
+    operands: &mut HashMap<Op, Box<dyn OnDevice>>,
     tolerance: Option<f64>,
     progress: &Progress,
 ) -> Result<Vec<Case>, Failure> {
     let mut right_ones = Vec::new();
     for planned in planned {
+        let Some(operands) = operands.get_mut(&planned.spec().op) else { continue };
         let mut case = operands.case(planned)?;
         progress.step(format!("checking {}", case.planned.ptx.entry()));
         let verdict = case.run()?;
@@ -209,11 +230,10 @@ fn record(
     device: &Device,
 ) -> BenchRecord {
     let planned = &case.planned;
-    let workload = subject.workload(planned.spec());
     let named = Named {
         spec: planned.spec().to_string(),
-        pattern: workload.source.to_string(),
-        seed: workload.seed,
+        pattern: subject.source(planned.spec()),
+        seed: subject.workload(planned.spec()).seed,
         plan: planned.fingerprint(),
         ptx: planned.ptx.fingerprint().to_owned(),
         gpu: device.info().name.clone(),

@@ -1,6 +1,7 @@
 //! `bsr calibrate`: measures a card, and fits the cost model to it.
 
 use std::io::Write;
+use std::time::Duration;
 
 use bsr::gpu::Device;
 use bsr::roofs;
@@ -8,25 +9,28 @@ use bsr_tuner::Store;
 use bsr_tuner::model::{self, Calibration, fitted_rates};
 use bsr_tuner::pick::Table;
 use bsr_tuner::search::rank_correlation;
-use clap::{Args as _, FromArgMatches as _};
 
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
 use super::{line, sweep};
 
-/// Measure the GPU of this machine and fit the cost model to it: roofs, and some thirty kernels, in two minutes at most.
+/// Measure the GPU of this machine and fit the cost model to it: roofs and about thirty kernels, in at most two minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   bsr calibrate
   bsr explain \"bm = 64, bk = 64\" --m 4096 --n 4096 --k 4096 --pattern random:0.1
 
-What is measured is kept in cards.json beside the measured roofs, by the card's name and driver, and every prediction for \
-this card rests on it from then on.")]
+The measurements are stored in cards.json, next to the measured roofs, by the card's name and driver, and all later \
+predictions for this card use them.")]
 pub(super) struct Args {}
 
 /// Kernels that differ in what the rates of a card decide.
 const SPACE: &str = "swap = off, bn = [16, 64, 128, 256], cluster = [1, 2]";
+/// Kernels of each product that are timed at most.
+const KERNELS: usize = 8;
+/// How long the kernels are timed.
+const BUDGET: Duration = Duration::from_secs(80);
 
 pub(super) fn run(_: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let folder = tempfile::tempdir()?;
@@ -38,13 +42,7 @@ pub(super) fn run(_: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         progress.done();
         (roofs, device.sm_count() as usize)
     };
-    // As a user would ask for it: in processes of its own, each kernel checked before it is timed.
-    let asked = ["sweep", "--workloads", "calibrate", "--space", SPACE, "--strategy", "exhaustive", "--device", "gpu"];
-    let asked = asked.into_iter().chain(["--limit", "8", "--budget", "80s", "--db"]).map(Into::into);
-    let parsed = sweep::Args::augment_args(clap::Command::new("sweep"))
-        .try_get_matches_from(asked.chain([database.clone().into_os_string()]))
-        .and_then(|matches| sweep::Args::from_arg_matches(&matches));
-    sweep::run(&parsed.map_err(Failure::wrong)?, out)?;
+    sweep::run(&sweep::Args::exhaustive("calibrate", SPACE, &database, KERNELS, BUDGET), out)?;
     let table = Table::best_of(&Store::existing(&database)?.records()?);
     let kernels = table.tuned().iter().flat_map(|tuned| {
         tuned.kernels().filter_map(|(spec, us)| Some((bsr::Plan::new(&spec).ok()?, tuned.problem.clone(), us)))

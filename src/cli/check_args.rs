@@ -6,13 +6,13 @@ use bsr_trial::verify::{RowChoice, Verification};
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Check")]
 pub(super) struct CheckArgs {
-    /// Greatest relative Frobenius error against the reference. [default: as the types and the length of the sums let
-    /// expect: about 5e-4 for an f16 result, 4e-3 for bf16, 1e-5 for f32, 6e-2 for e4m3, some 1e-3 more for FP8
+    /// Largest relative Frobenius error against the reference. [default: what the types and the length of the sums
+    /// explain: about 5e-4 for an f16 result, 4e-3 for bf16, 1e-5 for f32, 6e-2 for e4m3, some 1e-3 more for FP8
     /// operands, and 0 for i32]
     #[arg(long, value_parser = positive, value_name = "ERROR")]
     tolerance: Option<f64>,
-    /// Rows to compare with the reference: all, a number, or auto: all of a small product, else at least 64, first
-    /// and last rows of block rows among them. What is not compared must still be finite.
+    /// Rows to compare with the reference: all, a number, or auto: all rows of a small product, otherwise at least 64, among
+    /// them first and last rows of block rows. Elements that are not compared must still be finite.
     #[arg(long = "check", default_value = "auto", value_name = "ROWS")]
     rows: RowChoice,
 }

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use super::exit::{Exit, Failure};
 use super::output;
 
-/// Print what a shell needs to complete this command.
+/// Print a completion script for a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,9 +19,10 @@ pub(super) struct Args {
     shell: Shell,
 }
 
-pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+/// Prints the script for `command`.
+pub(super) fn run(args: &Args, command: &mut clap::Command) -> Result<Exit, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut super::Cli::command(), "bsr", &mut text);
+    clap_complete::generate(args.shell, command, "bsr", &mut text);
     output::write(Path::new("-"), |out| Ok(out.write_all(&text)?))?;
     Ok(Exit::Done)
 }

@@ -16,7 +16,7 @@ use super::table::percent;
 use super::weights::{WeightsArgs, block};
 use bsr_trial::problem::fill_in_words;
 
-/// Cut a matrix into blocks, prune and reorder it, and write it for scipy or PyTorch.
+/// Convert a matrix to blocks, prune and reorder it, and write it for scipy or PyTorch.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,27 +24,28 @@ Examples:
   bsr convert bcsstk13.mtx --block 32x32 --reorder -o blocks.npz
   bsr convert layer.safetensors --tensor mlp.up.weight --block 128x64 --keep 0.25 -o up.safetensors
 
-A block is stored where the file lists an element; --threshold 0 drops the zeros that it lists. OUT is .npz, which scipy.sparse.load_npz reads, or .safetensors with the tensors \
-crow_indices, col_indices and values, of which torch.sparse_bsr_tensor makes a tensor; bsr reads both. A matrix that is \
-no multiple of the block is written padded with zeros, as scipy and torch ask for, and its own shape beside it. scipy \
-reads no 16-bit floats: .npz holds them as float32, exactly. --reorder keeps the original row of each row as \
-row_permutation: C[row_permutation] = (A @ B)[:rows]. Without -o nothing is written.")]
+A block is stored if the file lists an element in it; --threshold 0 drops listed zeros. OUT is .npz, which \
+scipy.sparse.load_npz reads, or .safetensors with the tensors crow_indices, col_indices and values for \
+torch.sparse_bsr_tensor; bsr reads both. A matrix whose sizes are not multiples of the block is padded with zeros, \
+as scipy and torch require, and its own shape is stored with it. scipy does not read 16-bit floats: .npz stores them \
+as float32, exactly. --reorder stores the original row of each row as row_permutation: C[row_permutation] = (A @ \
+B)[:rows]. Without -o nothing is written.")]
 pub(super) struct Args {
     /// Rows and columns of a block.
     #[arg(long, value_parser = block, value_name = "RxC")]
     block: (usize, usize),
-    /// Write the blocks to this file: .npz or .safetensors; `-` is standard output, of an .npz, and everything else then goes
-    /// to standard error.
+    /// Write the blocks to this file: .npz or .safetensors; `-` writes an .npz to standard output, and all other output then
+    /// goes to standard error.
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Replace OUT if it is there.
+    /// Replace OUT if it exists.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Round values to this type: f16, bf16 or f32. [default: that of the file, if it is one of them, else f32]
+    /// Round values to this type: f16, bf16 or f32. [default: the type of the file if it is one of these, otherwise f32]
     #[arg(long, value_parser = dtype, value_name = "TYPE")]
     dtype: Option<Dtype>,
-    /// Put rows side by side that have block columns in common, if fewer blocks hold the matrix then; with --keep or
-    /// --topk, if they hold more of its norm.
+    /// Group rows that share block columns, if the matrix then has fewer blocks; with --keep or --topk, if the kept blocks then
+    /// have more of its norm.
     #[arg(long)]
     reorder: bool,
     #[command(flatten)]

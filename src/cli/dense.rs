@@ -5,7 +5,9 @@ use std::time::Duration;
 use bsr::bench::{Candidate, DenseBaseline, InterleaveOptions, Timing, Work};
 use bsr::gpu::cublaslt::{CublasLt, DenseProblem, types_in_words};
 use bsr::gpu::{Device, GpuError};
-use bsr::{KernelSpec, Layout, Op};
+use bsr::{KernelSpec, Layout};
+use bsr_codegen::Operand;
+use bsr_runtime::extents::sparse_operand;
 
 use super::exit::Failure;
 use super::report::Report;
@@ -165,10 +167,10 @@ fn words(problem: &DenseProblem) -> String {
 fn problem(work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
     let [m, n, k] = work.equal_dense()?;
     let sparse = if spec.transpose.is_on() { Layout::ColMajor } else { Layout::RowMajor };
-    let (a, b) = match spec.op {
-        Op::Dsd => (sparse, spec.b_layout),
-        Op::Dds => (spec.a_layout, sparse),
-        Op::Sdd | Op::Attention => (spec.a_layout, spec.b_layout),
+    let (a, b) = match sparse_operand(spec.op) {
+        Operand::A => (sparse, spec.b_layout),
+        Operand::B => (spec.a_layout, sparse),
+        _ => (spec.a_layout, spec.b_layout),
     };
     let layouts = [a, b, spec.c_layout];
     Some(DenseProblem::new((m, n, k), DenseProblem::nearest([work.a, work.b, work.out]), layouts))

@@ -16,13 +16,13 @@ use super::{line, roofs, spec};
 /// The kernel that is loaded to see whether a device runs those of an instruction: about the smallest there is.
 const SMALLEST: &str = "bm = 64, bn = 64, bk = 64";
 
-/// Tell what works on this machine: driver, GPUs, dense library, ptxas.
+/// Report what works on this machine: driver, GPUs, dense library, ptxas.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Exit with 3 unless a GPU runs the kernels.
     #[arg(long)]
     require_gpu: bool,
-    /// Measure the roofs of the first GPU (some 20 seconds), and remember them for bench and the report.
+    /// Measure the roofs of the first GPU (about 20 seconds) and store them for `bsr bench` and the report.
     #[arg(long)]
     roofs: bool,
 }

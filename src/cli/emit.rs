@@ -15,15 +15,16 @@ Examples:
   bsr emit \"bm = 512, bn = 128, bk = 112\" -o spmm.ptx
   bsr emit \"bm = 512, bn = 128, bk = 112\" --cubin spmm.cubin
 
-ptxas is looked for in $PTXAS, on the PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin and in the NVIDIA wheels of \
-an active Python environment. Registers, spills and warnings are told on stderr.")]
+ptxas is searched for in $PTXAS, on the PATH, in $CUDA_HOME/bin, in /usr/local/cuda/bin and in the NVIDIA wheels of \
+an active Python environment. Registers, spills and warnings are reported on stderr.")]
 pub(super) struct Args {
     /// What to emit: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
     /// Write the PTX to this file; `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Assemble the PTX with ptxas into this file, or to standard output: `-`; the PTX itself is then written only where -o says.
+    /// Assemble the PTX with ptxas and write the cubin to this file; `-` is standard output. The PTX itself is then written
+    /// only with -o.
     #[arg(long, value_name = "FILE")]
     cubin: Option<PathBuf>,
     #[command(flatten)]

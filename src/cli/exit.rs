@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use bsr::Refusal;
@@ -16,7 +17,7 @@ use bsr::{GenerateError, KernelError};
 use bsr_trial::FailureKind;
 use bsr_tuner::SpaceError;
 
-use super::say;
+use super::print::say;
 
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +146,7 @@ fails_as_a_trial!(GenerateError, GpuError, KernelError, PermutationError, ReadEr
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         match error.problem() {
-            WriteProblem::Io(why) => super::cannot_write(error.file(), why),
+            WriteProblem::Io(why) => cannot_write(error.file(), why),
             _ => Self::bad_input(error),
         }
     }
@@ -159,6 +160,11 @@ impl From<SpaceError> for Failure {
             SpaceError::Refused(refusal) => refusal.into(),
         }
     }
+}
+
+/// A file that could not be written.
+pub(super) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::bad_input(format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
 use super::problem::ProblemArgs;
 
-/// Say which kernel is chosen for a problem, and why: tuned for it, tuned for one like it, or predicted.
+/// Show which kernel is chosen for a problem and why: tuned for it, tuned for a similar one, or predicted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,16 +22,16 @@ Examples:
   bsr explain \"op = attention, bm = 64, bn = 128, bk = 64\" --m 8192 --heads 16 --pattern causal
   bsr explain \"bm = 64, bk = 64, dtype = bf16\" --matrix weights.npz --n 4096 --db tuned.db
 
-The table of tuned results that comes with the project is of the NVIDIA H200; --db adds what `bsr sweep` measured. \
+The tuned results that come with the project are those of an NVIDIA H200; --db adds what `bsr sweep` measured. \
 Without a GPU the answer is for an NVIDIA H200, or for the card that --gpu names.")]
 pub(super) struct Args {
-    /// What the product is: bm, bk and, where they are not the defaults, op, transpose, types, layouts.
+    /// The facts of the product: bm, bk and, if they differ from the defaults, op, transpose, types and layouts.
     #[arg(value_name = "KERNEL")]
     kernel: String,
-    /// Take results of this database, too.
+    /// Also use the results of this database.
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
-    /// Choose for this card, by its name or a part of it: H200, "H100 PCIe". [default: the GPU of this machine, or else
+    /// Choose for this card, by its name or a part of it: H200, "H100 PCIe". [default: the GPU of this machine, otherwise
     /// NVIDIA H200]
     #[arg(long, value_name = "NAME", value_parser = Sheet::find)]
     gpu: Option<&'static Sheet>,

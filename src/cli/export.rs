@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
 use super::{database, line, say};
 
-/// Write every record of a database as a table, or as a line of JSON each.
+/// Write the records of a database as a table, or as one line of JSON each.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,17 +18,17 @@ Examples:
   bsr export h200.db --csv records.csv --json records.jsonl
   bsr export h200.db --tuned tuned.jsonl
 
-Times are microseconds. In place of a file, `-` is standard output; what else is said then goes to standard error.")]
+Times are in microseconds. `-` in place of a file is standard output; messages then go to standard error.")]
 pub(super) struct Args {
     /// The database.
     db: PathBuf,
-    /// Write a table with a heading to this file; without any file, to standard output.
+    /// Write a CSV table with a header line to this file; if no file is named, to standard output.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write a line of JSON for each record to this file.
+    /// Write one line of JSON per record to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the fastest kernel of every problem to this file, a line of JSON each: a table for a tuner.
+    /// Write the fastest kernel of each problem to this file, one line of JSON per problem: a table for a tuner.
     #[arg(long, value_name = "FILE")]
     tuned: Option<PathBuf>,
     #[command(flatten)]

@@ -10,7 +10,7 @@ use super::output::{self, Outputs, Replace};
 use super::table::{fitted, markdown};
 use super::{database, input, line};
 
-/// Hold a tuner's choices against the best kernels of a database: how much slower they are.
+/// Compare a tuner's choices with the best kernels of a database: how much slower they are.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -18,19 +18,19 @@ Examples:
   bsr loss held-out.db
   bsr loss held-out.db --table tuned.jsonl --json loss.jsonl
 
-The database should hold a sweep of every kernel that may be chosen. The tuner knows the table alone. \
-`tuned` measures the few kernels that are predicted to be the fastest when a problem is not in the table, `unmeasured` \
-never measures, and `predicted` never measures and has no table. A loss of 3.0 % means that the chosen kernel takes \
-3 % longer than the best kernel in the same rounds. `likeliest` is the kernel that is predicted to be the fastest of those that were \
-measured. `sorted` is the rank correlation of predicted and measured times over all kernels: 1 where both sort alike, first of \
-what is predicted now, then of what was predicted when the kernels were measured.")]
+The database should contain a sweep of every kernel that may be chosen. The tuner knows only the table. `tuned` \
+measures the kernels that are predicted to be the fastest if a problem is not in the table, `unmeasured` never \
+measures, and `predicted` never measures and has no table. A loss of 3.0 % means that the chosen kernel takes 3 % \
+longer than the best kernel in the same rounds. `likeliest` is the measured kernel with the best prediction. \
+`sorted` is the rank correlation of predicted and measured times over all kernels, 1 if both have the same order: \
+first for today's predictions, then for those made when the kernels were measured.")]
 pub(super) struct Args {
     /// The database.
     db: PathBuf,
     /// What the tuner knows: a file of `bsr export --tuned`. [default: the table that comes with the project]
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// Write a line of JSON for each problem to this file; `-` is standard output, and the table then goes to standard error.
+    /// Write one line of JSON per problem to this file; `-` is standard output, and the table then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]

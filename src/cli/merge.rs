@@ -9,18 +9,18 @@ use bsr_tuner::store::Merged;
 use super::exit::{Exit, Failure};
 use super::{database, line};
 
-/// Put what several databases know into one: those of a sweep's shards, say.
+/// Merge several databases into one, for instance those of a sweep's shards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   bsr merge all.db part1.db part2.db
 
-A record that is there already is not added again, so a merge may be repeated. The files are left as they are. Rows \
-that cannot be read, or differ from their digest, are counted and not taken.")]
+A record that OUT already has is not added again, so a merge can be repeated. The other files are not changed. Rows \
+that cannot be read, or that do not match their digest, are counted and skipped.")]
 pub(super) struct Args {
-    /// The result; made where there is none.
+    /// The result; created if it does not exist.
     out: PathBuf,
-    /// Databases that it takes everything from.
+    /// The databases to merge.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }

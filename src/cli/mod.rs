@@ -42,6 +42,7 @@ mod merge;
 mod output;
 mod parallel;
 mod plan;
+mod print;
 mod problem;
 mod profile;
 mod progress;
@@ -70,9 +71,10 @@ use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
 use bsr_codegen::spec::Key;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
-use exit::{Exit, Failure};
+use exit::{Exit, Failure, cannot_write};
+use print::{line, say};
 
 /// Examples under `bsr --help`.
 const EXAMPLES: &str = "\
@@ -99,7 +101,7 @@ const MOST_THREADS: usize = 1024;
 /// The most columns of the help.
 const HELP_WIDTH: usize = 100;
 
-/// What stands under `bsr --help`: the keys of a spec, and the examples.
+/// The end of `bsr --help`: the keys of a spec, and the examples.
 fn keys_and_examples() -> String {
     let line = |key: Key| format!("  {:<12} {}\n", key.as_str(), hanging(key.meaning(), 15));
     format!("Keys of a SPEC:\n{}\n{EXAMPLES}", Key::ALL.map(line).concat())
@@ -124,11 +126,10 @@ fn hanging(sentence: &str, indent: usize) -> String {
     text
 }
 
-/// Plans, emits, runs, checks and times block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], A in blocks.
+/// Plan, emit, run, check and time block-sparse GEMM kernels: C[M, N] = A[M, K] * B[K, N], with A in blocks.
 ///
-/// A SPEC is what the attribute `#[bsr_kernel(..)]` takes: `bm = 512, bn = 128, bk = 112` and, where you want to
-/// decide them yourself, any of the keys below. Wherever a SPEC stands, the path of a .toml file with the same keys
-/// may stand too, or `-`: standard input.
+/// A SPEC is what the attribute `#[bsr_kernel(..)]` takes: `bm = 512, bn = 128, bk = 112` and any of the keys below. The path of
+/// a .toml file with the same keys may be given in place of a SPEC, or `-` for standard input.
 #[derive(Debug, Parser)]
 #[command(name = "bsr", version, after_help = EXAMPLES, after_long_help = keys_and_examples(), max_term_width = HELP_WIDTH)]
 struct Cli {
@@ -203,7 +204,7 @@ pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
         Command::Merge(args) => merge::run(&args, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::Doctor(args) => doctor::run(&args, &mut out),
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(args) => completions::run(&args, &mut Cli::command()),
         Command::Serve(args) => serve::run(&args),
     };
     let flushed = out.flush().map_err(Failure::from);
@@ -254,27 +255,12 @@ fn refused(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::BadInput as u8))
 }
 
-/// One line of an answer: a label and what it is.
-fn line(out: &mut dyn std::io::Write, label: &str, value: impl std::fmt::Display) -> std::io::Result<()> {
-    writeln!(out, "{label:<9} {value}")
-}
-
-/// Says something beside the answer, on stderr, whatever has become of stderr.
-fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{}", escape::escaped(&text.to_string()));
-}
-
-/// Names what could not be written.
-fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> Failure {
-    Failure::bad_input(format!("cannot write {}: {error}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
     }
 }

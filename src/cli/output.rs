@@ -12,10 +12,10 @@ use super::exit::Failure;
 /// Where an output goes that is called `-`.
 const STDOUT: &str = "-";
 
-/// Whether outputs take the place of files that are there.
+/// Whether outputs replace existing files.
 #[derive(Debug, clap::Args)]
 pub(super) struct Replace {
-    /// Replace files that are there.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
 }

@@ -13,8 +13,8 @@ Examples:
   bsr plan \"bm = 64, bn = 256, bk = 64, dtype = bf16, stages = 4\"
   bsr plan kernels/linear.toml
 
-The first line is the spec in its canonical form. What cannot be planned is explained under the offending key, and \
-the exit code is 2.")]
+The first line is the spec in its canonical form. A spec that cannot be planned is explained under the offending \
+key, and the exit code is 2.")]
 pub(super) struct Args {
     /// What to plan: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,

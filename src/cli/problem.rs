@@ -1,4 +1,4 @@
-//! The PROBLEM flags, and what they leave open.
+//! The PROBLEM flags and their defaults.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -15,10 +15,10 @@ fn side() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=LONGEST_SIDE as u64)
 }
 
-/// C[M, N] = A[M, K] * B[K, N]: the sparse operand, A, with op = dds B, with op = sdd C, from a pattern or a file, as it is
-/// stored (with transpose = on its columns are rows of the operand); dense factors drawn from N(0, 1), i8 from a normal distribution as
-/// wide as 20.
-#[derive(Clone, Debug, clap::Args)]
+/// C[M, N] = A[M, K] * B[K, N]. The sparse operand (A; B with op = dds; C with op = sdd) is drawn or read from a file, as it is
+/// stored: with transpose = on its columns are the rows of the operand. Dense factors are drawn from N(0, 1), of i8 with a
+/// standard deviation of 20.
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Problem")]
 pub(super) struct ProblemArgs {
     /// Rows of A and C. [default: 4096; fewer on the simulator]
@@ -30,34 +30,33 @@ pub(super) struct ProblemArgs {
     /// Columns of A, rows of B; not necessarily a multiple of bk. [default: 4096; fewer on the simulator]
     #[arg(long, value_parser = side(), value_name = "COLUMNS")]
     k: Option<usize>,
-    /// Which blocks of the sparse factor are stored: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
-    /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; of the simulator's own sizes topk:4, or fewer of
-    /// large blocks]
+    /// The stored blocks of the sparse operand: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
+    /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; with the simulator's default sizes topk:4, or fewer if
+    /// blocks are large]
     #[arg(long)]
     pattern: Option<Pattern>,
-    /// Take the sparse factor from a file instead, which also says two of M, N and K: Matrix Market .mtx, DLMC .smtx,
-    /// scipy .npz, numpy .npy, or .safetensors, as `bsr convert` writes it or with a single matrix. Rows are multiplied in
-    /// the order of the file; those of a reordered file go back to where they were with permute = on. Values are scaled by a
-    /// power of two if their largest magnitude is not between 1/256 and 256; for 8-bit types always, to about the
-    /// range of drawn ones.
+    /// Read the sparse operand from a file, which also gives two of M, N and K: Matrix Market .mtx, DLMC .smtx, scipy .npz,
+    /// numpy .npy, or .safetensors, as `bsr convert` writes it or with a single matrix. Rows are multiplied in the order of the
+    /// file; with permute = on, rows of a reordered file are written to their original positions. Values are scaled by a power of
+    /// two if their largest magnitude is not between 1/256 and 256; for 8-bit types always, to about the range of random ones.
     #[arg(long, value_name = "FILE", conflicts_with = "pattern")]
     matrix: Option<PathBuf>,
-    /// Which matrix of a --matrix with several.
+    /// The name of the matrix, for a --matrix with several.
     #[arg(long, value_name = "NAME", requires = "matrix")]
     tensor: Option<String>,
-    /// Seed of the pattern and of all values that are drawn.
+    /// Seed of the pattern and of all random values.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Heads of Q, with op = attention: --m are its queries, --n its keys, and the pattern is that of Q K^T. Where the spec
-    /// has a score, it is computed in all blocks, of a causal pattern in those on the diagonal alone.
+    /// Heads of Q, with op = attention: --m is then the number of queries, --n that of keys, and the pattern is that of Q K^T. A
+    /// score is computed in all blocks; with a causal pattern, only in those on the diagonal.
     /// [default: 16; fewer on the simulator]
     #[arg(long, value_parser = side(), value_name = "HEADS")]
     heads: Option<usize>,
     /// Heads of K and V, with op = attention. [default: as many as --heads]
     #[arg(long, value_parser = side(), value_name = "HEADS")]
     key_heads: Option<usize>,
-    /// Problems of a batch, with op = attention [default: 1]; products of a list, on the simulator with batch = on [default: 2],
-    /// each with a pattern and values of its own.
+    /// Size of the batch: attentions, with op = attention [default: 1]; products, with batch = on on the simulator [default: 2],
+    /// each with its own pattern and values.
     #[arg(long, value_parser = side(), value_name = "PROBLEMS")]
     batch: Option<usize>,
 }
@@ -88,7 +87,7 @@ impl ProblemArgs {
         }
     }
 
-    /// Whether anything is said of the problem.
+    /// Whether any flag of the problem is given.
     pub(super) fn is_any(&self) -> bool {
         self.request().is_any()
     }
@@ -106,7 +105,7 @@ impl ProblemArgs {
         self.seed
     }
 
-    /// What is said of the problem but the seed, as a shell takes it: ` --m 200 --pattern topk:4`.
+    /// The flags of the problem but the seed, as a shell takes them: ` --m 200 --pattern topk:4`.
     pub(super) fn flags(&self) -> String {
         let Self { m, n, k, pattern, matrix, tensor, heads, key_heads, batch, .. } = self;
         let sizes = [("m", m), ("n", n), ("k", k), ("heads", heads), ("key-heads", key_heads), ("batch", batch)];

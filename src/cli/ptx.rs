@@ -9,8 +9,8 @@ use super::spec::{self, Planned};
 /// The option that reads PTX, in every command that launches a kernel.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct PtxArgs {
-    /// Launch the PTX in this file, as the SPEC's plan says: what `bsr emit SPEC -o FILE` wrote, edited. Its first two lines
-    /// and its kernel's name and parameters stay as they are.
+    /// Launch the PTX in this file by the SPEC's plan: an edited copy of what `bsr emit SPEC -o FILE` wrote. The first two lines
+    /// and the kernel's name and parameters must be unchanged.
     #[arg(long, value_name = "FILE")]
     ptx: Option<PathBuf>,
 }

@@ -14,7 +14,7 @@ use super::output::{self, Outputs, Replace};
 use super::table::{fitted, markdown};
 use super::{database, input, line, roofs, say, trace};
 
-/// Show measurements: the best in a table, and all of them on one self-contained page.
+/// Show measurements: the best ones in a table, and all of them on a self-contained page.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,16 +23,16 @@ Examples:
   bsr report records.jsonl -o report.html
   bsr report h200.db -o report.html --traces flagship.json small.json
 
-FILE is a database of bsr sweep, or lines of JSON that bsr export wrote. The page needs no network, and asks for none: it can be sent around. Times of a \
-model are marked as such, and never beside those of a GPU.")]
+FILE is a database of `bsr sweep`, or a file of `bsr export --json`. The page is self-contained and loads nothing \
+from the network. Times of a model are marked as such and never mixed with those of a GPU.")]
 pub(super) struct Args {
-    /// Databases, or files of records, a line of JSON each; `-` is standard input, of lines.
+    /// Databases, or files with one record per line, in JSON; `-` reads lines from standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the page to this file; `-` is standard output, and the tables then go to standard error.
     #[arg(short, long, value_name = "HTML")]
     output: Option<PathBuf>,
-    /// Show timelines in the page, each with its kernel: files that `bsr trace SPEC PROBLEM -o FILE` wrote.
+    /// Show timelines on the page, each with its kernel: files that `bsr trace SPEC PROBLEM -o FILE` wrote.
     #[arg(long, num_args = 1.., value_name = "FILE", requires = "output")]
     traces: Vec<PathBuf>,
     #[command(flatten)]

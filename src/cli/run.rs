@@ -1,4 +1,4 @@
-//! `bsr run SPEC`: multiplies once, holds the result against the reference, and tells how long it took.
+//! `bsr run SPEC`: multiplies once, compares the result with the reference, and reports the time.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,22 +33,22 @@ Examples:
   bsr run \"bm = 512, bn = 128, bk = 112\" --device sim --trace pipeline.json
   bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx; bsr bench SPEC --ptx k.ptx
 
-C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without a \
-GPU the PTX runs on the simulator, which computes the same product, exits with 1 on a race or another defect, and says \
-nothing of the speed. --device gpu insists on a GPU: where there is none the PTX is emitted, it is assembled if there is \
-a ptxas, and the exit code is 3.")]
+C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without \
+a GPU the PTX runs on the simulator, which computes the same product and exits with 1 on a race or another defect; \
+it does not predict the speed. --device gpu requires a GPU: if there is none, the PTX is emitted, it is assembled if \
+ptxas is found, and the exit code is 3.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
-    /// What multiplies: gpu, gpu:N, sim (the simulator), or auto: the first GPU if there is one, else the simulator.
+    /// Where to run: gpu, gpu:N, sim (the simulator), or auto: the first GPU, or the simulator if there is none.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
     /// Write a trace of the simulated pipeline to this file, for ui.perfetto.dev or chrome://tracing; needs
-    /// --device sim. Its times are cycles of the simulator's cost model, which say nothing of a GPU: the viewer shows
+    /// --device sim. Its times are cycles of the simulator's cost model and do not predict those of a GPU: the viewer shows
     /// a cycle as a microsecond.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the PTX to this file; `-` is standard output, and everything else then goes to standard error.
+    /// Write the PTX to this file; `-` is standard output, and all other output then goes to standard error.
     #[arg(long, value_name = "FILE")]
     write_ptx: Option<PathBuf>,
     #[command(flatten)]

@@ -32,18 +32,18 @@ In a file:
   keys = \"bn = [128, 256], stages = 2..=6, cluster = [auto, 2]\"
   constraints = [\"bn * stages <= 1024\", \"cluster == () || shared_bytes < 200000\"]
 
-Points that cannot be planned, break a constraint or are the same kernel as an earlier one are counted, not errors.")]
+Points that cannot be planned, that break a constraint or that are the same kernel as an earlier point are counted; \
+they are not errors.")]
 pub(super) struct Args {
-    /// A name, the path of a .toml file, or a spec with lists. Without it the names are listed.
+    /// A name, the path of a .toml file, or a spec with lists. Without it, the known names are listed.
     space: Option<String>,
-    /// What is multiplied, where the space leaves it open: `bm = 512, bk = 112`, and any other fact of the product.
+    /// The facts of the product that the space leaves open: `bm = 512, bk = 112`, and any other.
     #[arg(long, value_name = "FACTS")]
     kernel: Option<String>,
-    /// Print the spec of every kernel, a line each.
+    /// Print the spec of every kernel, one per line.
     #[arg(long)]
     list: bool,
-    /// Write every point to this file, with what became of it; `-` is standard output, and the table then goes to standard
-    /// error.
+    /// Write every point and its outcome to this file; `-` is standard output, and the table then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]

@@ -15,19 +15,19 @@ pub(super) struct WeightsArgs {
     /// The matrix: Matrix Market .mtx, DLMC .smtx, scipy .npz (bsr, csr, csc, coo), numpy .npy or .npz, or .safetensors
     /// (dense, or the blocks that `bsr convert` wrote).
     pub(super) file: PathBuf,
-    /// Which matrix of a file with several. A file with one needs no name.
+    /// The name of the matrix, for a file with several.
     #[arg(long, value_name = "NAME")]
     tensor: Option<String>,
-    /// Drop values with a magnitude up to this; 0 drops the zeros that a file lists. NaN stays.
+    /// Drop values of at most this magnitude; 0 drops listed zeros. NaN is kept.
     #[arg(long, value_parser = magnitude, value_name = "MAGNITUDE")]
     threshold: Option<f64>,
     /// Keep this fraction of all blocks, those with the largest Frobenius norms.
     #[arg(long, value_parser = fraction, value_name = "FRACTION", conflicts_with = "topk")]
     keep: Option<f64>,
-    /// Keep so many blocks of each block row, those with the largest Frobenius norms.
+    /// Keep this many blocks of each block row, those with the largest Frobenius norms.
     #[arg(long, value_parser = count, value_name = "BLOCKS")]
     topk: Option<usize>,
-    /// Seed of the values of an .smtx file, which has none.
+    /// Seed for the values of an .smtx file, which stores none.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
 }

@@ -1,7 +1,8 @@
 //! How a member of a family is chosen for a problem.
 
-use bsr_codegen::{KernelSpec, Op};
-use bsr_runtime::{Features, Structure};
+use bsr_codegen::{KernelSpec, Op, Operand};
+use bsr_runtime::extents::sparse_operand;
+use bsr_runtime::{Extents, Features, Structure};
 
 use super::Member;
 
@@ -34,17 +35,14 @@ impl ProblemFacts {
     /// The facts of a product as `spec` says it, by the pattern of its sparse matrix and the third extent: N where A is
     /// sparse, M where B is, K where C is.
     pub fn new(spec: &KernelSpec, sparse: &Structure, along: usize) -> Self {
-        let (m, n, k) = extents(spec, sparse, along);
+        let Extents { m, n, k } = Extents::of_stored(spec, (sparse.rows(), sparse.cols()), along);
         Self { op: spec.op, m, n, k, block: sparse.block(), features: Features::of(sparse) }
     }
 
     /// The extent that the width of the dense tile divides; none of SDDMM, whose tiles are blocks.
     fn tiled(&self) -> Option<usize> {
-        match self.op {
-            Op::Dsd => Some(self.n),
-            Op::Dds => Some(self.m),
-            Op::Sdd | Op::Attention => None,
-        }
+        let along = Extents { m: self.m, n: self.n, k: self.k }.along(self.op);
+        (sparse_operand(self.op) != Operand::C).then_some(along)
     }
 
     pub(super) fn has_blocks_of(&self, spec: &KernelSpec) -> bool {
@@ -53,19 +51,6 @@ impl ProblemFacts {
 
     pub(super) fn blocks(&self) -> String {
         format!("bm = {}, bk = {}", self.block.0, self.block.1)
-    }
-}
-
-/// M, N and K of a product as `spec` says it.
-pub(crate) fn extents(spec: &KernelSpec, sparse: &Structure, along: usize) -> (usize, usize, usize) {
-    let (rows, cols) = match spec.transpose.is_on() {
-        true => (sparse.cols(), sparse.rows()),
-        false => (sparse.rows(), sparse.cols()),
-    };
-    match spec.op {
-        Op::Dsd => (rows, along, cols),
-        Op::Dds => (along, cols, rows),
-        Op::Sdd | Op::Attention => (rows, cols, along),
     }
 }
 

@@ -15,21 +15,26 @@
 
 mod choose;
 mod error;
+mod member;
+#[cfg(feature = "tuner")]
+mod tunable;
+#[cfg(feature = "tuner")]
+mod tuner;
 
 use std::marker::PhantomData;
 
-use bsr_codegen::{Dtype, KernelSpec, Plan};
+use bsr_codegen::KernelSpec;
 use bsr_runtime::gpu::{Device, DeviceBsr, Plain, StreamRef};
 use bsr_runtime::kernel::arguments::{Arguments, HostArguments, Returns};
 use bsr_runtime::kernel::{DeviceMatrix, Operation};
-use bsr_runtime::{Element, Kernel, KernelError, Launcher, Results, Structure};
+use bsr_runtime::{Element, KernelError, Launcher, Results, Structure};
 
 #[cfg(feature = "tuner")]
-pub use crate::auto::family::{FamilyAuto, TunableFamily};
-#[cfg(feature = "tuner")]
-pub(crate) use choose::extents;
 pub use choose::{Chooser, FirstFit, ProblemFacts};
 pub use error::FamilyError;
+pub use member::Member;
+#[cfg(feature = "tuner")]
+pub use tunable::{FamilyAuto, TunableFamily};
 
 /// What `#[bsr_kernel]` with lists implements on the item it stands on.
 pub trait Family: Sized + 'static {
@@ -50,7 +55,7 @@ pub trait Family: Sized + 'static {
     /// Loads the first member that multiplies these element types and of which `wanted` is true.
     ///
     /// # Errors
-    /// [`FamilyError::NoMember`]; what [`Kernel::load`] answers.
+    /// [`FamilyError::NoMember`]; what [`Kernel::load`](crate::Kernel::load) answers.
     fn load_where<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         device: &Device,
         wanted: impl Fn(&KernelSpec) -> bool,
@@ -61,7 +66,7 @@ pub trait Family: Sized + 'static {
     /// Loads the member that `chooser` chooses for a problem, of those that multiply these element types and blocks.
     ///
     /// # Errors
-    /// [`FamilyError::NoMember`]; [`FamilyError::Chosen`]; what [`Kernel::load`] answers.
+    /// [`FamilyError::NoMember`]; [`FamilyError::Chosen`]; what [`Kernel::load`](crate::Kernel::load) answers.
     fn load_for<A: Element + Plain, B: Element + Plain, C: Element + Plain>(
         device: &Device,
         chooser: &impl Chooser,
@@ -121,60 +126,6 @@ pub(crate) fn no_member<A: Element, B: Element, C: Element>(
 ) -> FamilyError {
     let dtypes = [A::DTYPE, B::DTYPE, C::DTYPE];
     FamilyError::NoMember { dtypes, members: members.len(), typed, condition: condition.into() }
-}
-
-/// One kernel of a family.
-#[derive(Clone, Copy, Debug)]
-pub struct Member {
-    name: &'static str,
-    spec: KernelSpec,
-    ptx: &'static str,
-    entry: &'static str,
-    fingerprint: &'static str,
-    plan: fn() -> &'static Plan,
-}
-
-impl Member {
-    /// A kernel of the attribute as a member of its family.
-    #[doc(hidden)]
-    pub const fn of<K: Kernel>(name: &'static str, fingerprint: &'static str) -> Self {
-        Self { name, spec: K::SPEC, ptx: K::PTX, entry: K::ENTRY, fingerprint, plan: K::plan }
-    }
-
-    /// What tells it from the other members: `bn128_stages3_f16`, which is also the name of its type.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// What was asked.
-    pub const fn spec(&self) -> &KernelSpec {
-        &self.spec
-    }
-
-    /// The PTX, made at compile time.
-    pub const fn ptx(&self) -> &'static str {
-        self.ptx
-    }
-
-    /// The name of the entry point in the PTX.
-    pub const fn entry(&self) -> &'static str {
-        self.entry
-    }
-
-    /// The fingerprint of the PTX.
-    pub const fn fingerprint(&self) -> &'static str {
-        self.fingerprint
-    }
-
-    /// Every number of the kernel.
-    pub fn plan(&self) -> &'static Plan {
-        (self.plan)()
-    }
-
-    /// The element types of A, B and C.
-    pub const fn dtypes(&self) -> [Dtype; 3] {
-        [self.spec.a, self.spec.b, self.spec.out]
-    }
 }
 
 /// A member on a device, with the types of its operands. It is launched as any other [kernel](crate::Loaded).
@@ -252,6 +203,8 @@ mod tests {
 
     use bsr_runtime::e4m3;
     use half::{bf16, f16};
+
+    use bsr_codegen::{Dtype, Plan};
 
     use super::*;
 

@@ -2,10 +2,9 @@
 //!
 //! ```text
 //! Request, Workload --Subject--> Trial --draw--> Drawn   --run(SimulatedKernel)--> Ran: Verdict, Report
-//! Plan --kinds::trials---------> Trial           Operands --case(Planned)--------> Case: Verdict, time
+//! Plan --subject::trials-------> Trial           Operands --case(Planned)--------> Case: Verdict, time
 //! ```
 
-pub mod attention;
 pub mod check;
 mod failure;
 pub mod gpu;
@@ -23,3 +22,4 @@ mod writers;
 
 pub use failure::{Failure, FailureKind};
 pub use planned::Planned;
+pub use subject::attention;

@@ -9,7 +9,7 @@ use bsr_codegen::spec::{Key, SpecErrors};
 use bsr_codegen::{Accumulate, Dtype, KernelSpec, Op};
 use bsr_runtime::attention::{Mask, Shape};
 use bsr_runtime::read::{self, LONGEST_SIDE, Sparse};
-use bsr_runtime::{Pattern, Structure};
+use bsr_runtime::{Extents, Pattern, Structure};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -246,13 +246,12 @@ impl Workload {
 
     /// Rows and columns of the sparse operand as it is stored.
     pub fn stored_shape(&self) -> (usize, usize) {
-        let (spec, Self { m, n, k, .. }) = (self.spec(), self);
-        let (rows, cols) = match spec.op {
-            Op::Dsd => (*m, *k),
-            Op::Dds => (*k, *n),
-            Op::Sdd | Op::Attention => (*m, *n),
-        };
-        if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) }
+        self.extents().stored(&self.spec())
+    }
+
+    /// M, N and K.
+    pub fn extents(&self) -> Extents {
+        Extents { m: self.m, n: self.n, k: self.k }
     }
 
     /// The sparse operand without its values, as it is stored, where the source is a pattern in words.

@@ -39,6 +39,15 @@ pub(crate) fn words(writers: &[Writer], bytes: &[usize], plan: &Plan) -> String 
     text
 }
 
+/// Whether a producer's warpgroup loads for those of consumers, which use WGMMA.
+pub(crate) fn has_roles(kind: KernelKind) -> bool {
+    match kind {
+        KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => true,
+        KernelKind::MmaSync | KernelKind::Wmma { .. } => false,
+        KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => false,
+    }
+}
+
 /// `CTA 3 (block 1 of cluster 1), consumer 0 (warp 5), at line 412: ..`
 fn who(writer: &Writer, plan: &Plan) -> String {
     let (profile, side) = (plan.profile(), &writer.side);
@@ -46,12 +55,10 @@ fn who(writer: &Writer, plan: &Plan) -> String {
         1 => format!("CTA {}", writer.cluster),
         size => format!("CTA {} (block {} of cluster {})", writer.cluster * size + side.cta, side.cta, writer.cluster),
     };
-    let role = match (profile.kind, side.warp / 4) {
-        (KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm, 0) => format!("the producer (warp {})", side.warp),
-        (KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm, group) => {
-            format!("consumer {} (warp {})", group - 1, side.warp)
-        }
-        _ => format!("warp {}", side.warp),
+    let role = match (has_roles(profile.kind), side.warp / 4) {
+        (true, 0) => format!("the producer (warp {})", side.warp),
+        (true, group) => format!("consumer {} (warp {})", group - 1, side.warp),
+        (false, _) => format!("warp {}", side.warp),
     };
     let section = side.section.as_ref().map_or_else(String::new, |section| format!(", in section: {section}"));
     format!("{cta}, {role}, at line {}: {}{section}", side.line, side.text)

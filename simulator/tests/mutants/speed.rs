@@ -69,7 +69,7 @@ fn seconds_of_each_problem() {
     let kernel = trial::own(&plan);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let only = std::env::var("BSR_KIND").unwrap_or_default();
-    for trial in bsr_trial::kinds::trials(&plan, 0, None).unwrap() {
+    for trial in bsr_trial::subject::trials(&plan, 0, None).unwrap() {
         let name = trial.name();
         if !name.contains(&only) {
             continue;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bsr_codegen::Plan;
 use bsr_runtime::simulated::lists::ListKernels;
 use bsr_runtime::simulated::{Coverage, Options};
-use bsr_trial::kinds::{self, Trial};
+use bsr_trial::kinds::Trial;
 use bsr_trial::reasons;
 use bsr_trial::simulate::{Drawn, Ran, SimulatedKernel, schedule};
+use bsr_trial::subject;
 use bsr_trial::verify::RowChoice;
 
 /// Schedules for each problem, as `bsr check` has them by default.
@@ -22,7 +23,7 @@ pub(crate) struct Problem {
 
 /// The default problems of a kernel.
 pub(crate) fn problems(plan: &Plan) -> Vec<Problem> {
-    kinds::trials(plan, 0, None).unwrap().into_iter().map(Problem::new).collect()
+    subject::trials(plan, 0, None).unwrap().into_iter().map(Problem::new).collect()
 }
 
 /// What a check finds wrong with a text: the kind of problem, and the first finding or `wrong result`.
@@ -49,7 +50,7 @@ pub(crate) fn check_all(plan: &Plan, problems: &[Problem]) -> (Option<String>, V
 
 /// The problem of a kernel whose work kernels list.
 pub(crate) fn listed(plan: &Plan) -> Problem {
-    let trials = kinds::trials(plan, 0, None).unwrap();
+    let trials = subject::trials(plan, 0, None).unwrap();
     Problem::new(trials.into_iter().find(|trial| trial.is_listed()).unwrap())
 }
 

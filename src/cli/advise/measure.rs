@@ -8,8 +8,9 @@ use bsr::advise::{Advice, Candidate, Measured, kernels};
 use bsr::bench::{self, InterleaveOptions, Work, interleave};
 use bsr::gpu::Device;
 use bsr::read::Sparse;
-use bsr_trial::gpu::{Case, OnDevice as _, Operands};
+use bsr_trial::gpu::Case;
 use bsr_trial::problem::DrawnProblem;
+use bsr_trial::subject::Subject as _;
 use bsr_trial::verify::{RowChoice, Verdict};
 
 use super::super::dense::Dense;
@@ -77,7 +78,7 @@ fn one(
     progress: &Progress,
 ) -> Result<(Option<Measured>, bool), Failure> {
     let problem = Rc::new(problem(candidate, weights, args, n)?);
-    let mut operands = Operands::new(&problem, device, RowChoice::Auto, &progress.steps());
+    let mut operands = problem.on(device, RowChoice::Auto, &progress.steps());
     let is_right = |case: &Case, verdict: Verdict| {
         let spec = case.planned.spec();
         let verified = verdict.verify(&format!("{} ({spec})", case.planned.ptx.entry()), case.tolerance(None));

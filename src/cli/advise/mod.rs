@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::weights::{Weights, WeightsArgs, block};
 use super::{line, output};
 
-/// Say which block fits a matrix, what it costs, and whether the dense library is faster.
+/// Recommend a block size for a matrix: what each size costs, and whether the dense library is faster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,30 +24,30 @@ Examples:
   bsr advise layer.safetensors --tensor mlp.up.weight --keep 0.25 --n 8192
   bsr advise weights.smtx --blocks 16x16,32x32,64x64 --json advice.json
 
-For each block: how many are stored, the fill-in (stored values for each nonzero), with rows reordered too, and the \
-time of one product in f16. TFLOP/s are useful ones: 2 * nonzeros * N over the time, whatever else is multiplied. \
-Dense is the whole matrix in the dense library, its sizes padded to 16 bytes; `even below` is the density of blocks at which the two take equally \
-long, where blocks are at random. Predicted times are those of the cost model that `bsr explain` and sweeps use, on one \
-H200, for the best of a few kernels, beside times of the dense library that are interpolated between measured ones. What is \
-predicted to be faster by less than 15 % is called even. With a GPU, kernels are also timed in turn with the dense library, in the order of the file, and \
-the verdict is that of the measured times.")]
+For each block size: the number of stored blocks and the fill-in (stored values per nonzero), also with reordered \
+rows, and the time of one product in f16. TFLOP/s count useful operations: 2 * nonzeros * N. Dense is the whole \
+matrix in the dense library, its sizes padded to 16 bytes; `even below` is the density of randomly placed blocks at \
+which both take equally long. Predicted times are those of the cost model that `bsr explain` and sweeps use, on one \
+H200, for the best of a few kernels; times of the dense library are interpolated between measured ones. A predicted \
+advantage of less than 15 % is called even. With a GPU, kernels are also timed in turn with the dense library, in \
+the row order of the file, and the verdict is that of the measured times.")]
 pub(super) struct Args {
-    /// Columns of the dense matrix that the matrix is multiplied with.
+    /// Columns of the dense matrix that the matrix is multiplied by.
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 27), value_name = "COLUMNS")]
     n: u32,
-    /// The blocks to look at, ROWSxCOLUMNS. [default: 13 from 8x64 to 256x128]
+    /// The block sizes to compare, ROWSxCOLUMNS. [default: 13 from 8x64 to 256x128]
     #[arg(long, value_parser = block, value_delimiter = ',', value_name = "RxC,..")]
     blocks: Vec<(usize, usize)>,
-    /// Do not look for better orders of rows.
+    /// Do not search for better row orders.
     #[arg(long)]
     no_reorder: bool,
-    /// Insist on measured times: exit with 3 where there is no GPU. [default: measure if there is one]
+    /// Require measured times: exit with 3 if there is no GPU. [default: measure if there is one]
     #[arg(long, conflicts_with = "predict")]
     measure: bool,
-    /// Predict alone, though there is a GPU.
+    /// Predict only, even if there is a GPU.
     #[arg(long)]
     predict: bool,
-    /// Which GPU measures: auto, gpu or gpu:N.
+    /// The GPU that measures: auto, gpu or gpu:N.
     #[arg(long, default_value = "auto", conflicts_with = "predict")]
     device: DeviceChoice,
     /// Write the advice to this file as JSON; `-` is standard output, and the table then goes to standard error.

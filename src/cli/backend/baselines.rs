@@ -55,15 +55,7 @@ impl Baselines {
         let block = (spec.bm as usize, spec.bk as usize);
         let KernelSpec { op, transpose, a, b, out, .. } = spec;
         let work = Work { op, transpose, m, n, k, block, nnzb: problem.features.nnzb, a, b, out };
-        let side = if op == Op::Sdd {
-            (m, n)
-        } else if op == Op::Dds {
-            (k, n)
-        } else {
-            (m, k)
-        };
-        let side = if transpose.is_on() { (side.1, side.0) } else { side };
-        let whole = Work { block: side, nnzb: 1, ..work };
+        let whole = Work { block: workload.stored_shape(), nnzb: 1, ..work };
         let dense = Dense::new(device, workload.seed, false);
         let mut entries = Vec::new();
         for (name, work) in [("cublaslt (equal FLOPs)", work), ("cublaslt (dense)", whole)] {

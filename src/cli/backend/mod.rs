@@ -84,8 +84,9 @@ impl GpuBackend {
 
     fn draw(&self, workload: &Workload) -> Result<(TuningProblem, Open), Failure> {
         let (subject, spec) = (subject::of_workload(workload)?, baselines::any_spec(workload));
-        let problem = TuningProblem::new(workload.clone(), &subject.about(&spec)?.structure);
-        let baselines = (!workload.facts.is_attention()).then(|| Baselines::new(&self.device, &problem)).transpose()?;
+        let about = subject.about(&spec)?;
+        let problem = TuningProblem::new(workload.clone(), &about.structure);
+        let baselines = about.has_dense.then(|| Baselines::new(&self.device, &problem)).transpose()?;
         let operands = subject.on(&self.device, RowChoice::Auto, &Progress::new().steps());
         Ok((problem, Open { edit: Rc::clone(&self.edit), operands, baselines, cases: Vec::new() }))
     }

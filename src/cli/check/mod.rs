@@ -13,9 +13,10 @@ use std::time::Instant;
 
 use bsr::simulated::{Coverage, Options};
 use bsr_trial::check::check;
-use bsr_trial::kinds::{Trial, trials};
+use bsr_trial::kinds::Trial;
 use bsr_trial::request::Defaults;
 use bsr_trial::simulate::{SimulatedKernel, order, schedule};
+use bsr_trial::subject::trials;
 
 use super::exit::{Exit, Failure};
 use super::parallel::in_parallel;
@@ -36,27 +37,29 @@ Examples:
   bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx
   bsr check \"bm = 64, bn = 64, bk = 64\" --matrix layer.safetensors --tensor up.weight --n 64
 
-Needs no GPU. Problems are sized by the kernel's plan: whole and ragged ones, uneven block rows that fill the ring \
-of stages twice, one row of more than two batches of indices, empty block rows, rows of one block each, only negative \
-results, no blocks, N = 1, lines of operands gigabytes apart, K that CTAs share, and single blocks that end after every \
-few rows and columns of a tile (\"edges\", in one schedule). A kernel for lists is given two different problems; of one \
-that takes patterns or masks on a GPU the kernels that check them and list their work run, too. Schedules complete copies \
-and WGMMA as the PTX ISA allows: scrambled by the seed, as early as possible, as \
-late as possible, then scrambled by the seeds that follow. Any of --m, --n, --k, --pattern and --matrix asks for one problem \
-in place of those, --batch for one of so many products, or of an attention of so many problems; --seed is the seed of the first scrambled schedule too. Two accesses without an order between them are a finding \
-even where the result is right. A finding or a wrong result exits with 1, and the command that replays it is told.")]
+Needs no GPU. The problems are sized from the kernel's plan: whole and ragged matrices, uneven block rows that fill \
+the ring of stages twice, a row with more than two batches of indices, empty block rows, rows of one block each, \
+only negative results, no blocks, N = 1, operands whose lines are gigabytes apart, K divided among CTAs, and single \
+blocks that end after every few rows and columns of a tile (\"edges\", in one schedule). A kernel with batch = on \
+computes two different problems. If a kernel accepts patterns or masks on a GPU, the kernels that check them and \
+list their work are run as well. A schedule completes copies and WGMMA in an order that the PTX ISA allows: \
+scrambled by the seed, as early as possible, as late as possible, then scrambled by the following seeds. With any of \
+--m, --n, --k, --pattern and --matrix, that one problem is checked instead; with --batch, a batch of that many \
+products or attentions. --seed is also the seed of the first scrambled schedule. Two accesses without an order \
+between them are a finding even if the result is correct. A finding or a wrong result exits with 1, and the command \
+that replays it is printed.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
     #[command(flatten)]
     ptx: PtxArgs,
-    /// List work by the kernels in this file, in place of those that list the work of patterns and masks on a GPU.
+    /// Build the work lists of patterns and masks on a GPU with the kernels in this file, in place of the emitted ones.
     #[arg(long, value_name = "FILE")]
     lists: Option<PathBuf>,
-    /// Problems to run [default: one of each kind]; beyond that the kinds come again in other sizes.
+    /// Problems to run; beyond one of each kind, the kinds are repeated in other sizes. [default: one of each kind]
     #[arg(long, conflicts_with_all = ["m", "n", "k", "pattern", "matrix", "heads", "key_heads", "batch"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     problems: Option<u32>,
-    /// Schedules for each problem.
+    /// Schedules per problem.
     #[arg(long, default_value = "4", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     schedules: u32,
     #[command(flatten)]

@@ -32,27 +32,28 @@ use counters::Counters;
 use lines::Lined;
 use ncu::{Ncu, NoReport};
 
-/// Read a GPU's counters of one launch of a kernel: instructions, tensor cores, bytes, stalls by section of the PTX.
+/// Read a GPU's counters for one launch: instructions, tensor cores, bytes, stalls by section of the PTX.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   bsr profile \"bm = 512, bn = 128, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
   bsr profile \"bm = 64, bn = 256, bk = 64\" --ncu /opt/nsight-compute/ncu
 
-The kernel is compared with the reference, and launched again under Nsight Compute, which must be allowed to read the \
-counters; where it is not, the kernel's own probes tell what they can, as of bsr trace. Samples are told by section and line of \
-the PTX where ptxas and nvdisasm of the CUDA toolkit are there; the kernel is then what ptxas makes of it. The clocks are left as \
-they are. Stalls are samples of warps: a warp that waits is no harm while another one has work.")]
+The result is compared with the reference; then the kernel is launched again under Nsight Compute, which needs \
+permission to read the performance counters. Without it, the kernel's own probes are used, as in `bsr trace`. With \
+ptxas and nvdisasm of the CUDA toolkit, samples are shown by section and line of the PTX, and the kernel is what \
+ptxas assembles. The clocks are not locked. Stalls are samples of warps: a stalled warp costs nothing while another \
+one has work.")]
 pub(super) struct Args {
     /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file.
     spec: String,
-    /// What multiplies: auto, gpu or gpu:N.
+    /// The GPU: auto, gpu or gpu:N.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
     /// The profiler. [default: ncu on the PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin]
     #[arg(long, value_name = "FILE")]
     ncu: Option<PathBuf>,
-    /// Launch the kernel for the profiler and say nothing.
+    /// Launch the kernel for the profiler, without output.
     #[arg(long, hide = true)]
     launch_only: bool,
     /// What ptxas made of the kernel.

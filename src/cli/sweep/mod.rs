@@ -30,10 +30,13 @@ use watch::Watch;
 /// Where records are kept unless another file is named.
 pub(super) const DATABASE: &str = "bsr.db";
 
+/// How long a kernel may take where no other time is given.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
 /// Kernels that are timed again together, with --halving.
 const FINALISTS: usize = 12;
 
-/// Measure the kernels of a space for a problem, or for a list of them; every result is kept.
+/// Measure the kernels of a space for a problem or a list of problems, and store every result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,59 +47,83 @@ Examples:
   bsr sweep --kernel \"op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16\" --m 16384 --heads 16 --pattern causal
   bsr sweep --space hopper-f16 --kernel \"bm = 64, bk = 64\" --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
 
-A kernel is checked against an f64 reference before it is timed, in turn with the dense library, each launch from a cold \
-L2 cache. One that hangs, faults or is wrong is recorded like any other, and the sweep goes on. Ctrl-C ends the sweep after \
-the current call, with exit code 130; the same command goes on from there, after a crash too. --device sim needs \
-no GPU: the simulator checks every kernel on a small instance of the problem, and the analytic model, which is fitted to a GPU's \
-measurements, predicts its time on the whole problem on an NVIDIA H200. The cycles that the simulator counts (`bsr run --trace`) \
-order kernels badly and are no part of a sweep. Predicted times are never beside measured ones.")]
+Each kernel is checked against an f64 reference, then timed in turn with the dense library, each launch from a cold \
+L2 cache. A kernel that hangs, faults or is wrong is recorded like any other, and the sweep continues. Ctrl-C ends \
+the sweep after the current call with exit code 130; the same command resumes it, also after a crash. --device sim \
+needs no GPU: the simulator checks every kernel on a small instance of the problem, and the cost model, which is \
+fitted to measurements, predicts its time for the whole problem on an NVIDIA H200. The simulator's cycles (`bsr run \
+--trace`) rank kernels poorly and are not part of a sweep. Predicted times are never mixed with measured ones.")]
 pub(super) struct Args {
-    /// The kernels: the name of a space (`bsr space` lists them), the path of a .toml file, a spec with lists, or auto: what
-    /// suits the GPU and the types.
+    /// The kernels: the name of a space (`bsr space` lists them), the path of a .toml file, a spec with lists, or auto: the
+    /// space for the GPU and the types.
     #[arg(long, value_name = "NAME|FILE|LISTS", default_value = "auto")]
     space: String,
-    /// What is multiplied, where the space leaves it open: `bm = 512, bk = 112`, and any other fact of the product.
+    /// The facts of the product that the space leaves open: `bm = 512, bk = 112`, and any other.
     #[arg(long, value_name = "FACTS")]
     kernel: Option<String>,
     /// Sweep a list of problems instead: public, held-out, or a .toml file.
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["kernel", "m", "n", "k", "pattern", "matrix"])]
     workloads: Option<PathBuf>,
-    /// The database: made where there is none. Several sweeps may write one file at once.
+    /// The database, created if it does not exist. Several sweeps can write to one file at the same time.
     #[arg(long, value_name = "FILE", default_value = DATABASE)]
     db: PathBuf,
-    /// What measures: gpu, sim (the simulator checks, and times are predicted), or auto: the GPUs if there are any, else sim.
+    /// Where to measure: gpu, sim (the simulator checks, times are predicted), or auto: the GPUs, or sim if there are none.
     #[arg(long, default_value = "auto")]
     device: BackendKind,
     /// GPUs that share the points: all, or their numbers: 0,3.
     #[arg(long, default_value = "0", value_name = "LIST")]
     devices: Devices,
-    /// Measure at most so many points, those known from before included.
+    /// Measure at most this many points, including those that are already known.
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
     /// End after this time: 90s, 5m, 2h.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     budget: Option<Duration>,
-    /// The order of the points: the fastest first by the cost model, which learns from what is measured; as written; or at
-    /// random (by --seed).
+    /// The order of the points: the fastest first by the cost model, which is corrected by measurements; as written; or random,
+    /// by --seed.
     #[arg(long, value_enum, default_value_t = Way::Guided)]
     strategy: Way,
-    /// Give every kernel a quick trial, and time the fastest few together until they can be told apart.
+    /// Time every kernel briefly, then the fastest few together until their difference is significant.
     #[arg(long)]
     halving: bool,
-    /// Take one part of the points: 3/8 is the third of eight. `bsr merge` puts the parts together.
+    /// Measure one shard of the points: 3/8 is the third of eight. `bsr merge` combines the databases.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// A kernel that does not come back within this time hangs. One that hung in less time is tried again.
+    /// A kernel that takes longer counts as hanging. One that hung with a shorter limit is tried again.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     watchdog: Duration,
-    /// Measure points again of which this became before: hang, fault, wrong, refused, slow or timed.
+    /// Measure points with these verdicts again: hang, fault, wrong, refused, slow or timed.
     #[arg(long, value_name = "VERDICT,..", value_delimiter = ',', value_parser = verdict)]
     retry: Vec<Verdict>,
-    /// Have the driver keep compiled kernels in this folder. [default: where it always does: CUDA_CACHE_PATH, or ~/.nv]
+    /// The folder of the driver's cache of compiled kernels. [default: CUDA_CACHE_PATH, or ~/.nv]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
     #[command(flatten)]
     problem: ProblemArgs,
+}
+
+impl Args {
+    /// The kernels of a space for a list of problems, in order, on the first GPU: at most `limit` for each problem, and no longer
+    /// than `budget`.
+    pub(super) fn exhaustive(workloads: &str, space: &str, db: &Path, limit: usize, budget: Duration) -> Self {
+        Self {
+            space: space.to_owned(),
+            kernel: None,
+            workloads: Some(workloads.into()),
+            db: db.to_owned(),
+            device: BackendKind::Gpu,
+            devices: Devices::These(vec![0]),
+            limit: Some(limit),
+            budget: Some(budget),
+            strategy: Way::Exhaustive,
+            halving: false,
+            shard: None,
+            watchdog: WATCHDOG,
+            retry: Vec::new(),
+            cache: None,
+            problem: ProblemArgs::default(),
+        }
+    }
 }
 
 /// In which order points are measured.

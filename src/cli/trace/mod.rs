@@ -28,7 +28,7 @@ use ctas::Ctas;
 use side::Side;
 pub(super) use side::{problem_words, read, unreadable};
 
-/// Draw what each role of a kernel's CTAs does and when, on a GPU or on the simulator.
+/// Trace what each role of a kernel's CTAs does and when, on a GPU or on the simulator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -39,36 +39,35 @@ Examples:
   bsr trace --compare pipeline.json simulated.json
   bsr trace --compare \"bm = 64, bn = 64, bk = 64\" \"bm = 64, bn = 64, bk = 64, stages = 2\" --m 4096 --n 4096 --k 4096
 
-The kernel is emitted once more with probes: one thread of each role (a producer's warp, a consumer's warpgroup) writes a \
-record at the end of every wait, load, WGMMA group, release, epilogue step, tile switch and merge of partial sums. The result is \
-compared with the f64 reference all the same, and on a GPU the kernel is timed with and without probes. The file is for \
-ui.perfetto.dev or chrome://tracing. Times of the simulator are cycles of its cost model, which say nothing of a GPU: the \
-viewer shows a cycle as a microsecond.")]
+The kernel is emitted again with probes: one thread of each role (a producer's warp, a consumer's warpgroup) writes \
+a record at the end of every wait, load, WGMMA group, release, epilogue step, tile switch and split-K fix-up. The \
+result is still compared with the f64 reference, and on a GPU the kernel is timed with and without probes. \
+ui.perfetto.dev and chrome://tracing open the file. The simulator's times are cycles of its cost model and do not \
+predict those of a GPU: the viewer shows a cycle as a microsecond.")]
 pub(super) struct Args {
-    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file; or the file of a trace, which is read.
+    /// The kernel: `bm = .., bn = .., bk = ..`, or the path of a .toml file, or a trace file to read.
     #[arg(required_unless_present = "compare")]
     spec: Option<String>,
-    /// What multiplies: gpu, gpu:N, sim (the simulator), or auto: the first GPU if there is one, else the simulator.
+    /// Where to run: gpu, gpu:N, sim (the simulator), or auto: the first GPU, or the simulator if there is none.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
-    /// Which CTAs of the grid record: 5, 0..4 (four of them) or 0..=3.
+    /// The CTAs that write records: 5, 0..4 (four of them) or 0..=3.
     #[arg(long, default_value = "0..4")]
     ctas: Ctas,
-    /// Records that each role has room for; the rest is counted.
+    /// Capacity of each role, in records; further ones are only counted.
     #[arg(long, default_value_t = RECORDS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RECORDS)))]
     records: u32,
-    /// Write the trace to this file; `-` is standard output, and everything else then goes to standard error.
+    /// Write the trace to this file; `-` is standard output, and all other output then goes to standard error.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Draw the trace as a picture to this file: the launch as a whole, and a part of it from close by.
+    /// Draw the trace as a picture to this file: the whole launch, and a part of it enlarged.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the PTX with the probes to this file. Edited, --ptx reads it.
+    /// Write the PTX with the probes to this file; --ptx accepts an edited copy.
     #[arg(long, value_name = "FILE")]
     write_ptx: Option<PathBuf>,
-    /// Say where two kernels differ: what each role's time went to in both. Each of the two is a SPEC, which is traced now, or
-    /// the file of a trace. Two SPECs are traced on one problem, one beside a file on that of the file; -o writes both into
-    /// one file, CTA beside CTA.
+    /// Compare where the time of each role goes in two kernels. Each is a SPEC, which is traced now, or a trace file. Two SPECs
+    /// are traced on one problem; a SPEC and a file, on the problem of the file. -o writes both traces to one file, CTA by CTA.
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["spec", "svg", "ptx", "write_ptx"])]
     compare: Option<Vec<String>>,
     #[command(flatten)]

@@ -193,6 +193,70 @@ fn the_library_has_few_public_items() {
     assert!(all <= most, "{all} public items > {most}; what only other crates need is hidden: {counts:#?}");
 }
 
+#[test]
+fn trial() {
+    let layers = [
+        "failure", "memory", "planned", "request", "workload", "verify", "writers", "reasons", "problem", "simulate",
+        "gpu", "kinds", "check", "subject",
+    ];
+    check(&Crate::read("trial"), "", &layers);
+}
+
+#[test]
+fn command() {
+    let tree = Crate::read(".");
+    check_order(&tree, "", &["call", "documentation", "auto", "family", "cli"]);
+    let commands = [
+        "escape",
+        "print",
+        "unquoted",
+        "exit",
+        "interrupt",
+        "invocation",
+        "progress",
+        "table",
+        "input",
+        "output",
+        "toolkit",
+        "device",
+        "report",
+        "dense",
+        "spec",
+        "ptx",
+        "ptxas",
+        "check_args",
+        "problem",
+        "work_args",
+        "weights",
+        "roofs",
+        "database",
+        "parallel",
+        "simulate",
+        "trace",
+        "backend",
+        "sweep",
+        "advise",
+        "bench",
+        "calibrate",
+        "check",
+        "completions",
+        "convert",
+        "doctor",
+        "emit",
+        "explain",
+        "export",
+        "loss",
+        "merge",
+        "plan",
+        "profile",
+        "report_page",
+        "run",
+        "serve",
+        "space",
+    ];
+    check(&tree, "cli", &commands);
+}
+
 /// A crate of these files, each with its module path.
 fn written(files: &[(&str, &str)]) -> Crate {
     let parse = |(module, text): &(&str, &str)| {

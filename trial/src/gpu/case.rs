@@ -21,9 +21,9 @@ pub struct Case {
     pub flops: u64,
     /// Bytes that must move at least once.
     pub bytes: u64,
-    pub(super) tolerance: f64,
-    pub(super) device: Device,
-    pub(super) launch: Box<dyn Launch>,
+    pub(crate) tolerance: f64,
+    pub(crate) device: Device,
+    pub(crate) launch: Box<dyn Launch>,
 }
 
 /// A launch whose element types are known to itself alone.

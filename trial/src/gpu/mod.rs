@@ -1,6 +1,5 @@
 //! Problems on a GPU: operands, which kernels share, and kernels that are verified and timed on them.
 
-mod attention;
 mod case;
 mod operands;
 mod product;
@@ -8,9 +7,10 @@ mod product;
 use std::rc::Rc;
 
 use crate::{Failure, Planned};
-pub(crate) use attention::AttentionOperands;
 pub use case::{Case, Launch, Recorded};
+pub(crate) use operands::Multiplied;
 pub use operands::{Left, Operands};
+pub(crate) use product::Product;
 
 /// Takes the name of each step that begins, for a person who waits.
 pub type Steps = Rc<dyn Fn(String)>;

@@ -3,17 +3,19 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::rc::Rc;
 
-use bsr_codegen::{Dtype, Epilogue, KernelSpec, Layout, Op, Scale, Switch};
+use bsr_codegen::KernelSpec;
+use bsr_runtime::bench::Work;
 use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, UploadedInputs};
 use bsr_runtime::typed::Number;
-use bsr_runtime::{Dense, Structure, reference};
+use bsr_runtime::{Dense, Launcher, reference};
 
-use super::Steps;
-use crate::Failure;
-use crate::problem::{DrawnProblem, block_inputs, dense_layout, scales};
+use super::{Case, Launch, Steps};
+use crate::problem::{DrawnProblem, Sizes, dense_layout, scales};
 use crate::verify::{Expected, RowChoice, Rows, longest_sum};
+use crate::{Failure, Planned};
 
 /// The sparse factor of a product on the device, what else its kernel reads, and what rows of the product must be.
 pub struct Left<A: Number> {
@@ -25,31 +27,20 @@ pub struct Left<A: Number> {
     pub(super) inputs: UploadedInputs,
 }
 
-/// The pattern of SDDMM, and what its chosen blocks must be.
-pub(super) struct Mask {
-    pub structure: Structure,
-    pub(super) expected: Expected,
-    /// What the epilogue's parameters are given.
-    pub(super) inputs: UploadedInputs,
-}
-
 /// Makes operands on one device for one problem.
 pub struct Operands {
     problem: Rc<DrawnProblem>,
     device: Device,
     rows: RowChoice,
     steps: Steps,
-    made: HashMap<Key, Rc<dyn Any>>,
+    made: HashMap<(&'static str, String), Rc<dyn Any>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
-    Sparse(Dtype, (usize, usize), Op, Switch),
-    Product(Dtype, Dtype, (usize, usize), Scale, Op, Switch, Switch, Option<(Epilogue, Dtype, Layout)>),
-    HostDense(Dtype, Op),
-    DeviceDense(Dtype, Layout, Op),
-    DeviceA(Dtype, Layout),
-    Mask(Dtype, Dtype, (usize, usize), Switch, Option<(Epilogue, Dtype)>),
+/// A case but for what all of them have.
+pub(crate) struct Multiplied {
+    pub(crate) nnzb: usize,
+    pub(crate) expected: Expected,
+    pub(crate) launch: Box<dyn Launch>,
 }
 
 impl Operands {
@@ -60,17 +51,22 @@ impl Operands {
     }
 
     /// The problem.
-    pub(super) fn problem(&self) -> &DrawnProblem {
+    pub(crate) fn problem(&self) -> &DrawnProblem {
         &self.problem
     }
 
     /// The device.
-    pub(super) fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
+    /// Which rows are compared.
+    pub(crate) fn rows(&self) -> RowChoice {
+        self.rows
+    }
+
     /// Reports the step that begins.
-    pub(super) fn step(&self, what: String) {
+    pub(crate) fn step(&self, what: String) {
         (self.steps)(what);
     }
 
@@ -79,7 +75,7 @@ impl Operands {
         let block = (spec.bm as usize, spec.bk as usize);
         let KernelSpec { op, transpose, permute, scale, .. } = *spec;
         let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out, spec.c_layout));
-        self.once(Key::Product(A::DTYPE, B::DTYPE, block, scale, op, transpose, permute, fused), |this| {
+        self.once("product", (A::DTYPE, B::DTYPE, block, scale, op, transpose, permute, fused), |this| {
             let b = this.host_dense::<B>(spec)?;
             this.step("drawing the sparse factor".to_owned());
             let (a, _) = this.problem.sparse::<A>(spec)?;
@@ -90,8 +86,8 @@ impl Operands {
             let inputs = this.problem.inputs(spec).scales(scales);
             let want = reference::expected(spec, &a, &*b, &inputs, &rows.list, longest_sum(spec, a.structure()))?;
             let inputs = UploadedInputs::upload(&this.device, &inputs)?;
-            let a = this
-                .once(Key::Sparse(A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(&this.device, &a)?))?;
+            let a =
+                this.once("sparse", (A::DTYPE, block, op, transpose), |this| Ok(DeviceBsr::upload(&this.device, &a)?))?;
             Ok(Left { a, expected: Expected::of_rows(rows, want), inputs })
         })
     }
@@ -99,7 +95,7 @@ impl Operands {
     /// The dense factor in its layout; the same numbers in either.
     pub fn right<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<DeviceDense<T>>, Failure> {
         let layout = dense_layout(spec);
-        self.once(Key::DeviceDense(T::DTYPE, layout, spec.op), |this| {
+        self.once("dense", (T::DTYPE, layout, spec.op), |this| {
             let b = this.host_dense::<T>(spec)?;
             this.step(format!("copying the dense factor, {layout}-major"));
             Ok(match b.layout() == layout {
@@ -109,44 +105,51 @@ impl Operands {
         })
     }
 
-    /// A of a product of two dense factors, in its layout.
-    pub(super) fn dense_a<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<DeviceDense<T>>, Failure> {
-        self.once(Key::DeviceA(T::DTYPE, spec.a_layout), |this| {
-            this.step("drawing A".to_owned());
-            Ok(DeviceDense::upload(&this.device, &this.problem.dense_a::<T>(spec).to_layout(spec.a_layout))?)
-        })
+    /// Loads a kernel.
+    pub(crate) fn launcher(&self, planned: &Planned) -> Result<Launcher, Failure> {
+        if planned.spec().batch.is_on() {
+            return Err(Failure::bad_input(
+                "a kernel with batch = on is not launched on a GPU by this command: a program makes its list of products\n  \
+                 help: `bsr run --device sim` and `bsr check` multiply a list on the simulator, of --batch products; batch = off otherwise",
+            ));
+        }
+        self.step(format!("compiling {}", planned.ptx.entry()));
+        planned.launcher(&self.device)
     }
 
-    /// The mask of SDDMM in the blocks of `spec`, and the reference.
-    pub(super) fn mask<A: Number, B: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Mask>, Failure> {
-        let block = (spec.bm as usize, spec.bk as usize);
-        let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out));
-        self.once(Key::Mask(A::DTYPE, B::DTYPE, block, spec.transpose, fused), |this| {
-            let structure = this.problem.facts(spec)?.structure;
-            let rows = Rows::of_blocks(spec, &structure, this.problem.sizes(spec).k, this.rows);
-            let inputs = block_inputs(spec, &structure, this.problem.seed);
-            this.step(format!("reference of {rows} in f64"));
-            let (a, b) = (this.problem.dense_a::<A>(spec), this.host_dense::<B>(spec)?);
-            let want = reference::expected_blocks(spec, &a, &*b, &structure, &rows.list, &inputs)?;
-            let inputs = UploadedInputs::upload(&this.device, &inputs)?;
-            let expected = Expected::of_blocks(rows, want, &structure);
-            Ok(Mask { structure, expected, inputs })
-        })
+    /// Rows and columns of C.
+    pub(crate) fn rows_and_columns(&self, spec: &KernelSpec) -> (usize, usize) {
+        let Sizes { m, n, .. } = self.problem.sizes(spec);
+        (m, n)
     }
 
-    fn host_dense<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Dense<T>>, Failure> {
-        self.once(Key::HostDense(T::DTYPE, spec.op), |this| {
+    /// A kernel with its operands.
+    pub(crate) fn case_of(&self, planned: Planned, multiplied: Multiplied) -> Case {
+        let Multiplied { nnzb, expected, launch } = multiplied;
+        let Sizes { m, n, k, .. } = self.problem.sizes(planned.spec());
+        let KernelSpec { op, transpose, a, b, out, .. } = *planned.spec();
+        let work = Work { op, transpose, m, n, k, block: planned.block(), nnzb, a, b, out };
+        let (rows, tolerance) = (expected.rows, expected.want.tolerance);
+        let (flops, bytes) = (work.executed_flops(), work.compulsory_bytes());
+        Case { planned, rows, work, flops, bytes, tolerance, device: self.device.clone(), launch }
+    }
+
+    /// The dense factor on the host; of two the second.
+    pub(crate) fn host_dense<T: Number>(&mut self, spec: &KernelSpec) -> Result<Rc<Dense<T>>, Failure> {
+        self.once("host dense", (T::DTYPE, spec.op), |this| {
             this.step("drawing the dense factor".to_owned());
             Ok(this.problem.dense::<T>(spec))
         })
     }
 
-    /// What stands under `key`, made at the first request.
-    fn once<V: 'static>(
+    /// An operand of this name and of what tells it from others of the name, made at the first request.
+    pub(crate) fn once<V: 'static>(
         &mut self,
-        key: Key,
+        name: &'static str,
+        facts: impl Debug,
         make: impl FnOnce(&mut Self) -> Result<V, Failure>,
     ) -> Result<Rc<V>, Failure> {
+        let key = (name, format!("{facts:?}"));
         if let Some(made) = self.made.get(&key)
             && let Ok(made) = Rc::clone(made).downcast::<V>()
         {

@@ -1,22 +1,19 @@
 //! The problems of a check: small, each of a kind that kernels get wrong, and sized by the kernel's plan.
 
-mod attention;
 mod product;
 
 use std::sync::Arc;
 
-use bsr_codegen::Plan;
 use bsr_runtime::simulated::Options;
 use bsr_runtime::simulated::lists::ListKernels;
 
 use crate::Failure;
 use crate::simulate::{Drawn, SimulatedKernel};
 use crate::verify::RowChoice;
-pub(crate) use attention::AttentionTrial;
-pub(crate) use product::ProductTrial;
+pub(crate) use product::{Draw, Member, ProductTrial};
 
 /// Multiplications and additions of one problem that may be done in all of its schedules together.
-const EFFORT: u64 = 2 << 30;
+pub(crate) const EFFORT: u64 = 2 << 30;
 
 /// A problem that a kernel is checked on.
 pub trait Trial: Send + Sync {
@@ -62,25 +59,4 @@ pub trait Trial: Send + Sync {
     fn all_effort(&self, all: &[Options]) -> u64 {
         self.effort().saturating_mul(self.schedules(all).len() as u64)
     }
-}
-
-/// One problem of each kind that a kernel has, or `count` problems: beyond one of each kind the kinds come again in other sizes.
-///
-/// # Errors
-/// Sizes beyond 32 bits, which no kernel's blocks lead to.
-pub fn trials(plan: &Plan, seed: u64, count: Option<usize>) -> Result<Vec<Box<dyn Trial>>, Failure> {
-    if plan.attention_tiles().is_some() {
-        let mut all = attention::trials(plan, seed, 0)?;
-        let count = count.unwrap_or(all.len());
-        for round in 1.. {
-            if all.len() >= count {
-                break;
-            }
-            all.extend(attention::trials(plan, seed, round)?);
-        }
-        return Ok(all.into_iter().take(count).map(|trial| Box::new(trial) as Box<dyn Trial>).collect());
-    }
-    let count = count.unwrap_or_else(|| product::Kind::all(plan).len());
-    let trial = |index| Ok(Box::new(ProductTrial::new(plan, index)?) as Box<dyn Trial>);
-    (0..count).map(trial).collect()
 }

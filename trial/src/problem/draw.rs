@@ -1,13 +1,14 @@
 //! What a kernel reads besides its factors.
 
-use bsr_codegen::{KernelSpec, Layout, Op, Scale};
+use bsr_codegen::{KernelSpec, Layout, Operand, Scale};
+use bsr_runtime::extents::sparse_operand;
 use bsr_runtime::{Element, Inputs, Permutation, Scales, Structure};
 
 use crate::Failure;
 
 /// The layout of the dense factor.
 pub(crate) fn dense_layout(spec: &KernelSpec) -> Layout {
-    if spec.op == Op::Dds { spec.a_layout } else { spec.b_layout }
+    if sparse_operand(spec.op) == Operand::B { spec.a_layout } else { spec.b_layout }
 }
 
 /// Random inputs of the epilogue of `spec`, of which sums of products are some ten times as large, and where it asks for one
@@ -34,10 +35,4 @@ pub(crate) fn scales<A: Element, B: Element>(
 ) -> Result<Scales, Failure> {
     let drawn = Scales::random(kind, a, n, seed);
     drawn.times(1.0 / A::SPREAD, 1.0 / B::SPREAD).map_err(Failure::wrong)
-}
-
-/// Random inputs of the epilogue of an SDDMM.
-pub(crate) fn block_inputs(spec: &KernelSpec, structure: &Structure, seed: u64) -> Inputs {
-    let drawn = |epilogue: bsr_codegen::Epilogue| Inputs::random_blocks(epilogue.program(), structure, seed);
-    spec.epilogue.map(drawn).unwrap_or_default()
 }

@@ -7,14 +7,15 @@ mod source;
 
 use std::path::Path;
 
-use bsr_codegen::{Dtype, KernelSpec, Op};
+use bsr_codegen::{Dtype, KernelSpec, Operand};
+use bsr_runtime::extents::sparse_operand;
 use bsr_runtime::read::{self, FillIn, Sparse};
-use bsr_runtime::{Bsr, Dense, Element, Inputs, Layout, Pattern, Structure};
+use bsr_runtime::{Bsr, Dense, Element, Extents, Inputs, Layout, Pattern, Structure};
 
 use crate::request::{Defaults, Request};
 use crate::workload::{self, Workload};
 use crate::{Failure, memory};
-pub(crate) use draw::{block_inputs, dense_layout, inputs, scales};
+pub(crate) use draw::{dense_layout, inputs, scales};
 pub use sizes::Sizes;
 use source::{Source, narrow_exponent, scaled};
 
@@ -130,11 +131,11 @@ impl DrawnProblem {
                 return Err(Failure::bad_input("a matrix of a running program cannot be made again"));
             }
         };
-        let given = match (&source, facts.op()) {
+        let given = match (&source, sparse_operand(facts.op())) {
             (Source::Pattern { .. }, _) => (Some(*m), Some(*n), None),
-            (Source::File { .. }, Op::Dds) => (Some(*m), None, None),
-            (Source::File { .. }, Op::Sdd | Op::Attention) => (None, None, Some(*k)),
-            (Source::File { .. }, Op::Dsd) => (None, Some(*n), None),
+            (Source::File { .. }, Operand::A) => (None, Some(*n), None),
+            (Source::File { .. }, Operand::B) => (Some(*m), None, None),
+            (Source::File { .. }, _) => (None, None, Some(*k)),
         };
         Ok(Self { source, given, defaults: (*m, *n, *k), batch: None, seed: *seed })
     }
@@ -181,20 +182,14 @@ impl DrawnProblem {
     /// The extents of the product that `spec` says.
     pub fn sizes(&self, spec: &KernelSpec) -> Sizes {
         let (m, n) = (self.given.0.unwrap_or(self.defaults.0), self.given.1.unwrap_or(self.defaults.1));
-        match &self.source {
-            Source::Pattern { k, .. } => Sizes::new(spec, (m, n, *k)),
+        let extents = match &self.source {
+            Source::Pattern { k, .. } => Extents { m, n, k: *k },
             Source::File { sparse, .. } => {
-                let stored = (sparse.rows(), sparse.cols());
-                let (rows, cols) = if spec.transpose.is_on() { (stored.1, stored.0) } else { stored };
-                let k = self.given.2.unwrap_or(self.defaults.2);
-                let all = match spec.op {
-                    Op::Dsd => (rows, n, cols),
-                    Op::Dds => (m, cols, rows),
-                    Op::Sdd | Op::Attention => (rows, cols, k),
-                };
-                Sizes::new(spec, all)
+                let along = Extents { m, n, k: self.given.2.unwrap_or(self.defaults.2) }.along(spec.op);
+                Extents::of_stored(spec, (sparse.rows(), sparse.cols()), along)
             }
-        }
+        };
+        Sizes::new(spec, extents)
     }
 
     /// The pattern for a kernel; none of a file. The default one has at most half of the block columns that there are, and
@@ -218,10 +213,10 @@ impl DrawnProblem {
     /// Makes sure that no flag says what a file does.
     fn check_flags(&self, spec: &KernelSpec) -> Result<(), Failure> {
         let (m, n, k) = (("--m", self.given.0), ("--n", self.given.1), ("--k", self.given.2));
-        let (said, other) = match spec.op {
-            Op::Dsd => ([m, k], "--n"),
-            Op::Dds => ([n, k], "--m"),
-            Op::Sdd | Op::Attention => ([m, n], "--k"),
+        let (said, other) = match sparse_operand(spec.op) {
+            Operand::A => ([m, k], "--n"),
+            Operand::B => ([n, k], "--m"),
+            _ => ([m, n], "--k"),
         };
         match (&self.source, said.into_iter().find(|(_, given)| given.is_some())) {
             (Source::File { path, .. }, Some((flag, _))) => Err(Failure::bad_input(format!(
@@ -242,11 +237,10 @@ impl DrawnProblem {
         self.check_flags(spec)?;
         self.check_list(spec)?;
         let (block, sizes) = ((spec.bm as usize, spec.bk as usize), self.sizes(spec));
-        let (name, dtype) = match spec.op {
-            Op::Dsd => ("A", spec.a),
-            Op::Dds => ("B", spec.b),
-            Op::Sdd => ("C", spec.out),
-            Op::Attention => ("mask", spec.out),
+        let (name, dtype) = match sparse_operand(spec.op) {
+            Operand::A => ("A", spec.a),
+            Operand::B => ("B", spec.b),
+            _ => ("C", spec.out),
         };
         let facts = match &self.source {
             Source::Pattern { pattern, .. } => {
@@ -264,13 +258,12 @@ impl DrawnProblem {
         };
         let area = |(rows, cols): (usize, usize)| rows as f64 * cols as f64;
         let stored = facts.structure.stored() as f64;
-        let (a, b, c) = match spec.op {
-            Op::Dsd => (stored, area(sizes.dense), area((sizes.m, sizes.n))),
-            Op::Dds => (area(sizes.dense), stored, area((sizes.m, sizes.n))),
-            Op::Sdd | Op::Attention => (area((sizes.m, sizes.k)), area(sizes.dense), stored),
-        };
-        let products = self.products(spec) as f64;
-        let operands = [("A", products * a, spec.a), ("B", products * b, spec.b), ("C", products * c, spec.out)];
+        let (extents, products) = (Extents { m: sizes.m, n: sizes.n, k: sizes.k }, self.products(spec) as f64);
+        let operands = [(Operand::A, "A", spec.a), (Operand::B, "B", spec.b), (Operand::C, "C", spec.out)];
+        let operands = operands.map(|(operand, name, dtype)| {
+            let elements = if operand == sparse_operand(spec.op) { stored } else { area(extents.of(operand)) };
+            (name, products * elements, dtype)
+        });
         let fewer = if spec.batch.is_on() { "smaller --m, --n, --k or --batch" } else { "smaller --m, --n or --k" };
         memory::check(&operands, &format!("{fewer}, or fewer blocks"))?;
         Ok(facts)
@@ -315,13 +308,13 @@ impl DrawnProblem {
     /// The product in words.
     pub fn words(&self, spec: &KernelSpec) -> String {
         let Sizes { m, n, k, .. } = self.sizes(spec);
-        match (spec.op, spec.transpose.is_on()) {
-            (Op::Sdd, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], C sparse"),
-            (Op::Sdd, true) => format!("C[{n}, {m}]^T = A[{m}, {k}] * B[{k}, {n}], C^T sparse"),
-            (Op::Dds, true) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{n}, {k}]^T, B sparse"),
-            (Op::Dds, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], B sparse"),
-            (_, true) => format!("C[{m}, {n}] = A[{k}, {m}]^T * B[{k}, {n}]"),
-            (_, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}]"),
+        match (sparse_operand(spec.op), spec.transpose.is_on()) {
+            (Operand::A, true) => format!("C[{m}, {n}] = A[{k}, {m}]^T * B[{k}, {n}]"),
+            (Operand::A, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}]"),
+            (Operand::B, true) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{n}, {k}]^T, B sparse"),
+            (Operand::B, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], B sparse"),
+            (_, true) => format!("C[{n}, {m}]^T = A[{m}, {k}] * B[{k}, {n}], C^T sparse"),
+            (_, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], C sparse"),
         }
     }
 
@@ -352,16 +345,16 @@ impl DrawnProblem {
         )
     }
 
-    /// The pattern, or the name of the file.
-    pub fn source(&self) -> String {
-        self.source.to_string()
+    /// The pattern for a kernel, or the name of the file.
+    pub(crate) fn source_words(&self, spec: &KernelSpec) -> String {
+        self.pattern(spec).map_or_else(|| self.source.to_string(), |pattern| pattern.to_string())
     }
 }
 
 /// What is known of the sparse factor before its values are drawn.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// `A` or `B`.
+    /// `A`, `B` or `C`.
     pub name: &'static str,
     /// Its stored blocks.
     pub structure: Structure,

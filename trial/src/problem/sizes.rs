@@ -1,6 +1,7 @@
 //! The extents of a product and of its factors as they are stored.
 
-use bsr_codegen::{KernelSpec, Op};
+use bsr_codegen::KernelSpec;
+use bsr_runtime::Extents;
 
 /// M, N and K of a product, and its factors as they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +21,9 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn new(spec: &KernelSpec, (m, n, k): (usize, usize, usize)) -> Self {
-        let turned = |(rows, cols)| if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
-        match spec.op {
-            Op::Dds => Self { m, n, k, sparse: turned((k, n)), dense: (m, k), along: m },
-            Op::Sdd => Self { m, n, k, sparse: turned((m, n)), dense: (k, n), along: k },
-            _ => Self { m, n, k, sparse: turned((m, k)), dense: (k, n), along: n },
-        }
+    pub(super) fn new(spec: &KernelSpec, extents: Extents) -> Self {
+        let Extents { m, n, k } = extents;
+        let (sparse, dense) = (extents.stored(spec), extents.dense(spec.op));
+        Self { m, n, k, sparse, dense, along: extents.along(spec.op) }
     }
 }

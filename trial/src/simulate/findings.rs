@@ -1,6 +1,7 @@
 //! Findings, schedules and results of the simulator in words.
 
-use bsr_codegen::{Op, Plan};
+use bsr_codegen::{Operand, Plan};
+use bsr_runtime::extents::sparse_operand;
 use bsr_runtime::simulated::{Finding, Options, Report, Schedule};
 
 use crate::verify::{Tolerance, Verdict};
@@ -42,10 +43,10 @@ pub(crate) fn wrong(verdict: &Verdict, report: &Report, tolerance: Tolerance, pl
 fn tile(plan: &Plan) -> Option<(usize, usize)> {
     let tile = plan.cluster_tile();
     let (rows, columns) = (tile.rows as usize, tile.columns as usize);
-    match plan.spec().op {
-        Op::Dsd => Some((rows, columns)),
-        Op::Dds => Some((columns, rows)),
-        Op::Sdd | Op::Attention => None,
+    match sparse_operand(plan.spec().op) {
+        Operand::A => Some((rows, columns)),
+        Operand::B => Some((columns, rows)),
+        _ => None,
     }
 }
 

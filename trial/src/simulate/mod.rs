@@ -1,10 +1,8 @@
 //! Problems with their values on the simulator, and what came of a run.
 
-pub(crate) mod attention;
 mod findings;
 mod kernel;
 pub(crate) mod product;
-pub(crate) mod sddmm;
 
 use bsr_runtime::simulated::{Options, Report};
 
@@ -42,7 +40,12 @@ pub struct Ran {
 
 impl Ran {
     /// The result with the second one, of a run without findings.
-    fn new(verdict: Verdict, second: Option<&[f32]>, expected: &Expected, report: Report) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        verdict: Verdict,
+        second: Option<&[f32]>,
+        expected: &Expected,
+        report: Report,
+    ) -> Result<Self, Failure> {
         let verdict = if report.is_clean() { verdict.with_second(second, expected)? } else { verdict };
         Ok(Self { verdict, report })
     }
@@ -78,7 +81,7 @@ impl Ran {
 ///
 /// # Errors
 /// The first one of theirs.
-fn worst(verdicts: impl Iterator<Item = Result<Verdict, Failure>>) -> Result<Verdict, Failure> {
+pub(crate) fn worst(verdicts: impl Iterator<Item = Result<Verdict, Failure>>) -> Result<Verdict, Failure> {
     let worst = verdicts.reduce(|one, other| Ok(one?.worse(other?)));
     worst.unwrap_or_else(|| Err(Failure::wrong("a list without products has no result")))
 }

@@ -1,11 +1,13 @@
-//! What is computed, whatever the operation: a product, an SDDMM or an attention.
+//! What is computed, whatever the operation. Each operation is a file or a folder here, which only `registry` names.
 
-mod attention;
+pub mod attention;
 mod product;
+mod registry;
+mod sddmm;
 
 use std::rc::Rc;
 
-use bsr_codegen::{KernelSpec, Op, Plan};
+use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::Structure;
 use bsr_runtime::gpu::Device;
 use bsr_runtime::read::FillIn;
@@ -13,11 +15,10 @@ use bsr_runtime::read::FillIn;
 use crate::Failure;
 use crate::gpu::{OnDevice, Steps};
 use crate::kinds::Trial;
-use crate::problem::DrawnProblem;
 use crate::request::{Defaults, Request};
 use crate::verify::RowChoice;
 use crate::workload::Workload;
-pub use attention::AttentionSubject;
+pub use registry::{of_workload, requested, trials};
 
 /// A problem of one operation, before blocks, types and values are chosen.
 pub trait Subject {
@@ -26,6 +27,9 @@ pub trait Subject {
     /// # Errors
     /// Bad input: a problem that does not exist in the kernel's blocks, with the arithmetic.
     fn about(&self, spec: &KernelSpec) -> Result<About, Failure>;
+
+    /// Where the pattern of a kernel is from: `topk:4`, `weights.npz (rows reordered)`.
+    fn source(&self, spec: &KernelSpec) -> String;
 
     /// The problem of a kernel, so that another process can draw it again.
     fn workload(&self, spec: &KernelSpec) -> Workload;
@@ -57,26 +61,23 @@ pub struct About {
     pub products: usize,
     /// Operations on stored blocks of one launch.
     pub flops: u64,
+    /// Whether a dense library computes the same from dense operands.
+    pub has_dense: bool,
 }
 
-/// The problem that is requested of a kernel's operation.
-///
-/// # Errors
-/// Bad input: flags of another operation, a file that cannot be read.
-pub fn requested(request: &Request, defaults: Defaults, spec: &KernelSpec) -> Result<Rc<dyn Subject>, Failure> {
-    Ok(match spec.op {
-        Op::Attention => Rc::new(AttentionSubject::new(request, defaults, spec)?),
-        _ => Rc::new(DrawnProblem::new(request, defaults, (spec.bm as usize, spec.bk as usize))?),
-    })
-}
+/// What trials need of an operation.
+trait Operation: Sync {
+    /// The problem that is requested of a kernel.
+    fn subject_of_request(
+        &self,
+        request: &Request,
+        defaults: Defaults,
+        spec: &KernelSpec,
+    ) -> Result<Rc<dyn Subject>, Failure>;
 
-/// The problem that a workload describes.
-///
-/// # Errors
-/// Bad input: words that name no pattern, a file that cannot be read, a matrix of another program.
-pub fn of_workload(workload: &Workload) -> Result<Rc<dyn Subject>, Failure> {
-    Ok(match workload.facts.is_attention() {
-        true => Rc::new(AttentionSubject::of(workload.clone())),
-        false => Rc::new(DrawnProblem::of_workload(workload)?),
-    })
+    /// The problem that a workload describes.
+    fn subject_of_workload(&self, workload: &Workload) -> Result<Rc<dyn Subject>, Failure>;
+
+    /// Problems of every kind that a kernel has; `count` of them if it is given.
+    fn kinds(&self, plan: &Plan, seed: u64, count: Option<usize>) -> Result<Vec<Box<dyn Trial>>, Failure>;
 }

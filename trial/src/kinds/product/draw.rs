@@ -1,51 +1,16 @@
-//! The values of a product's problem, and what its rows must be.
+//! The values of a product's problem.
 
-use bsr_codegen::Op;
-use bsr_runtime::typed::{Number, Typed};
+use bsr_runtime::typed::Number;
 use bsr_runtime::{Bsr, Dense, Layout};
 
-use super::{Member, ProductTrial, Shape};
+use super::{Member, ProductTrial};
 use crate::Failure;
-use crate::problem::{inputs, scales};
-use crate::simulate::{Drawn, product, sddmm};
-use crate::verify::{RowChoice, Rows};
+use crate::verify::RowChoice;
 
-/// Draws the values of a trial.
-pub(super) struct Draw<'t> {
-    pub(super) trial: &'t ProductTrial,
-    pub(super) rows: RowChoice,
-}
-
-impl Typed for Draw<'_> {
-    type Output = Box<dyn Drawn>;
-    type Error = Failure;
-
-    fn run<A: Number, B: Number, C: Number>(self) -> Result<Box<dyn Drawn>, Failure> {
-        let (spec, members) = (self.trial.spec, &self.trial.members);
-        if spec.op == Op::Sdd {
-            let drawn = |member: &Member| {
-                let Shape { dense, rows, cols } = member.shape(&spec);
-                let a = self.dense::<A>((rows, dense.0), Sign::Positive, member.seed.wrapping_add(1));
-                let mut b = self.dense::<B>((dense.0, cols), Sign::Negative, member.seed);
-                self.shrink(&mut b);
-                sddmm::Operands::new(&spec, (a, b), member.structure.clone(), member.seed, self.rows)
-            };
-            let problems = members.iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
-            return Ok(Box::new(sddmm::Problems::<A, B, C>::new(problems)));
-        }
-        let drawn = |member: &Member| {
-            let Shape { dense, rows, cols } = member.shape(&spec);
-            let mut b = self.dense::<B>(dense, Sign::Negative, member.seed);
-            self.shrink(&mut b);
-            let scales = scales::<A, B>(spec.scale, &member.structure, member.n, member.seed)?;
-            let order = self.trial.requested.as_ref().and_then(|problem| problem.row_order());
-            let inputs = inputs(&spec, (rows, cols), order, member.seed).scales(scales);
-            let rows = Rows::choose(&spec, &member.structure, (rows, member.n), self.rows);
-            product::Operands::new(&spec, self.blocks::<A>(member)?, b, inputs, rows)
-        };
-        let problems = members.iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
-        Ok(Box::new(product::Problems::<A, B, C>::new(problems)))
-    }
+/// Draws the operands of a trial, of which so many rows are compared.
+pub(crate) struct Draw<'t> {
+    pub(crate) trial: &'t ProductTrial,
+    pub(crate) rows: RowChoice,
 }
 
 /// The sign of a dense factor's elements, where all results are to be negative.
@@ -56,8 +21,20 @@ enum Sign {
 }
 
 impl Draw<'_> {
+    /// The first of two dense factors.
+    pub(crate) fn first<T: Number>(&self, sizes: (usize, usize), member: &Member) -> Dense<T> {
+        self.dense(sizes, Sign::Positive, member.seed.wrapping_add(1))
+    }
+
+    /// The dense factor beside a sparse one, or the second of two, whose elements are smaller where sums are long.
+    pub(crate) fn second<T: Number>(&self, sizes: (usize, usize), member: &Member) -> Dense<T> {
+        let mut drawn = self.dense(sizes, Sign::Negative, member.seed);
+        self.shrink(&mut drawn);
+        drawn
+    }
+
     /// The sparse factor: what the file holds, or drawn; without negative elements where all results are to be negative.
-    fn blocks<T: Number>(&self, member: &Member) -> Result<Bsr<T>, Failure> {
+    pub(crate) fn blocks<T: Number>(&self, member: &Member) -> Result<Bsr<T>, Failure> {
         if let Some(file) = self.trial.requested.as_ref().filter(|problem| problem.is_of_file()) {
             return Ok(file.sparse::<T>(&self.trial.spec)?.0);
         }

@@ -8,6 +8,7 @@ use bsr_codegen::KernelKind;
 
 use super::EFFORT;
 use super::scale::Scale;
+use crate::writers::has_roles;
 
 /// The most of them, and the fewest of a kernel that has time for few.
 const MOST: usize = 32;
@@ -22,7 +23,7 @@ impl Scale {
             return 0;
         }
         let (rows, columns) = self.edge_extents();
-        let by_threads = !matches!(kind, KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm);
+        let by_threads = !has_roles(kind);
         let groups = |extent: usize| {
             // Threads store rows of their own; boxes that TMA stores, and fragments of WGMMA, have eight and more.
             let height = if by_threads { (extent / 16).clamp(1, 4) } else { NEIGHBOURS };
@@ -36,7 +37,7 @@ impl Scale {
 
     /// Rows and columns of C in the tile where it ends.
     pub(super) fn edge_extents(&self) -> (usize, usize) {
-        (self.block.0 / self.slices, if self.sampled { self.block.1 } else { self.tile })
+        (self.block.0 / self.slices, if self.sparse_c { self.block.1 } else { self.tile })
     }
 }
 

@@ -69,7 +69,7 @@ impl Kind {
         }
         let halves = plan.sddmm_tiles().is_some_and(|form| form.half.is_some()) && shares_k(plan);
         let split = (plan.sddmm_tiles().is_some() || plan.split_form().is_some()).then_some(Self::Split);
-        let pair = (scale.takes_greatest && !scale.sampled).then_some(Self::LastPair);
+        let pair = (scale.takes_greatest && !scale.sparse_c).then_some(Self::LastPair);
         let divides_long = plan.spec().split == SplitK::Long && !plan.spec().batch.is_on();
         let long = divides_long.then_some(Self::LongRows);
         let edges = (0..scale.edges(plan.profile().kind)).map(|at| Self::Edge(at as u8));

@@ -12,7 +12,7 @@ const TILES: usize = 3;
 impl Scale {
     /// Whether a single tile takes so long that most problems are those of one cluster.
     pub(super) fn is_large(&self) -> bool {
-        !self.scalar && !self.sampled && self.effort(&[1], self.tile) > EFFORT / 12
+        !self.scalar && !self.sparse_c && self.effort(&[1], self.tile) > EFFORT / 12
     }
 
     /// Blocks in each row of `kind`, where they are fewer.

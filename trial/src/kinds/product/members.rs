@@ -20,7 +20,7 @@ impl Scale {
     /// Product number `at`, which has a tile of so many stages.
     fn one_tile(&self, at: usize, stages: usize) -> Sizes {
         let shorter = |extent: usize, by: usize| extent - by % extent;
-        let (blocks, along) = match self.sampled {
+        let (blocks, along) = match self.sparse_c {
             true => (1, shorter(stages * self.stage, at)),
             false => (self.gathered * (stages - 1) + 1, shorter(self.tile, 3 * at)),
         };

@@ -12,6 +12,7 @@ mod ends;
 mod kind;
 mod large;
 mod long;
+mod member;
 mod members;
 mod scale;
 mod sizes;
@@ -21,39 +22,37 @@ mod tests;
 
 use std::sync::Arc;
 
-use bsr_codegen::{KernelSpec, Op, Plan};
+use bsr_codegen::{KernelSpec, Operand, Plan};
+use bsr_runtime::extents::sparse_operand;
 use bsr_runtime::simulated::lists::ListKernels;
 use bsr_runtime::simulated::{DEFAULT_CLUSTERS, Options};
-use bsr_runtime::typed::with_types;
-use bsr_runtime::{BsrError, Structure};
+use bsr_runtime::{BsrError, Extents};
 
 use super::{EFFORT, Trial};
 use crate::Failure;
 use crate::problem::DrawnProblem;
 use crate::simulate::{Drawn, SimulatedKernel};
 use crate::verify::{RowChoice, longest_sum};
-pub(crate) use kind::Kind;
+pub(crate) use draw::Draw;
+use kind::Kind;
+pub(crate) use member::Member;
 use scale::Scale;
 use sizes::Sizes;
 
 /// Clusters of a run: each takes several tiles, and there is another to disturb.
 const CLUSTERS: u32 = 2;
-/// A product: the sparse factor's structure as it is stored, and the extent of C along the dense one.
-#[derive(Clone, Debug)]
-pub(crate) struct Member {
-    pub(crate) structure: Structure,
-    pub(crate) n: usize,
-    /// Seed of the values.
-    pub(crate) seed: u64,
-}
+
+/// Draws the values of a trial, as its operation has them.
+pub(crate) type DrawValues = fn(&ProductTrial, RowChoice) -> Result<Box<dyn Drawn>, Failure>;
 
 /// One problem. Shapes depend on kernel and number alone, never on a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct ProductTrial {
     name: &'static str,
-    spec: KernelSpec,
+    pub(crate) spec: KernelSpec,
+    draw: DrawValues,
     /// The problem that was requested, where it is not one of a kind.
-    requested: Option<Arc<DrawnProblem>>,
+    pub(crate) requested: Option<Arc<DrawnProblem>>,
     /// The product; several that differ of a kernel for lists of them.
     pub(crate) members: Vec<Member>,
     /// At most so many clusters share the work.
@@ -72,23 +71,12 @@ pub(crate) struct ProductTrial {
     pub(crate) schedules: usize,
 }
 
-/// The dense factor and C of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    /// Rows and columns of the dense factor.
-    pub(crate) dense: (usize, usize),
-    /// Rows of C.
-    pub(crate) rows: usize,
-    /// Columns of C.
-    pub(crate) cols: usize,
-}
-
 impl ProductTrial {
     /// Problem number `index` for a kernel, from 0: the kinds in turn, varied from one round to the next.
     ///
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
-    pub(crate) fn new(plan: &Plan, index: usize) -> Result<Self, BsrError> {
+    pub(crate) fn new(plan: &Plan, index: usize, draw: DrawValues) -> Result<Self, BsrError> {
         let (kinds, scale) = (Kind::all(plan).len(), Scale::of(plan));
         let (kind, round, seed) = (Kind::of(plan, index), index / kinds, index as u64);
         let sizes = match kind {
@@ -108,7 +96,7 @@ impl ProductTrial {
         let members = sizes.iter().enumerate().map(member).collect::<Result<Vec<_>, _>>()?;
         let first = &sizes[0];
         let effort = scale.effort_of((&first.lengths, first.last_rows), first.along).max(1);
-        let sums = if scale.sampled { first.along } else { first.most() * scale.block.1 };
+        let sums = if scale.sparse_c { first.along } else { first.most() * scale.block.1 };
         // A column too many is the greatest of its row only where all others are negative.
         let negative =
             matches!(kind, Kind::Negative | Kind::LastPair) || scale.takes_greatest && matches!(kind, Kind::Edge(_));
@@ -116,6 +104,7 @@ impl ProductTrial {
         Ok(Self {
             name: kind.name(),
             spec: *plan.spec(),
+            draw,
             requested: None,
             members,
             clusters: match (first.clusters, kind) {
@@ -124,7 +113,7 @@ impl ProductTrial {
                 (None, Kind::FullRow) if first.lengths.len() > 3 || scale.is_large() && scale.slices > 1 => 1,
                 (None, kind) if scale.is_large() && !matches!(kind, Kind::Whole | Kind::FullRow) => 1,
                 // The ring of a sampled product's work tiles is long.
-                (None, Kind::Alone) if scale.sampled => 1,
+                (None, Kind::Alone) if scale.sparse_c => 1,
                 (None, _) => CLUSTERS,
             },
             negative,
@@ -140,12 +129,21 @@ impl ProductTrial {
         })
     }
 
+    /// One problem of each kind that a kernel has, or `count` problems.
+    ///
+    /// # Errors
+    /// As [`ProductTrial::new`].
+    pub(crate) fn all(plan: &Plan, count: Option<usize>, draw: DrawValues) -> Result<Vec<Box<dyn Trial>>, Failure> {
+        let count = count.unwrap_or_else(|| Kind::all(plan).len());
+        (0..count).map(|index| Ok(Box::new(Self::new(plan, index, draw)?) as Box<dyn Trial>)).collect()
+    }
+
     /// A problem that was requested, in the kernel's blocks. `shrinks` makes its numbers smaller where an epilogue's functions
     /// would saturate.
     ///
     /// # Errors
     /// Bad input: a problem that does not exist in these blocks.
-    pub(crate) fn of(problem: &DrawnProblem, plan: &Plan, shrinks: bool) -> Result<Self, Failure> {
+    pub(crate) fn of(problem: &DrawnProblem, plan: &Plan, shrinks: bool, draw: DrawValues) -> Result<Self, Failure> {
         let spec = plan.spec();
         let along = problem.sizes(spec).along;
         let member = |problem: &DrawnProblem| {
@@ -153,14 +151,15 @@ impl ProductTrial {
             Ok(Member { structure, n: along, seed: problem.seed })
         };
         let members = problem.list(spec)?.iter().map(member).collect::<Result<Vec<_>, Failure>>()?;
-        let longest = match plan.sddmm_tiles() {
-            Some(_) => problem.sizes(spec).k,
-            None => members.iter().map(|member| longest_sum(spec, &member.structure)).max().unwrap_or(0),
+        let longest = match sparse_operand(spec.op) {
+            Operand::C => along,
+            _ => members.iter().map(|member| longest_sum(spec, &member.structure)).max().unwrap_or(0),
         };
         let effort = members.iter().map(|member| member.structure.executed_flops(along)).sum::<u64>().max(1);
         Ok(Self {
             name: "problem",
             spec: *spec,
+            draw,
             requested: Some(Arc::new(problem.clone())),
             members,
             clusters: DEFAULT_CLUSTERS,
@@ -181,8 +180,7 @@ impl Trial for ProductTrial {
 
     fn words(&self) -> String {
         let first = &self.members[0];
-        let Shape { dense, rows: m, cols: n } = first.shape(&self.spec);
-        let k = if self.spec.op == Op::Dds { dense.1 } else { dense.0 };
+        let Extents { m, n, k } = first.extents(&self.spec);
         let other = match self.members.len() {
             0 | 1 => String::new(),
             2 => ", and another one".to_owned(),
@@ -224,20 +222,7 @@ impl Trial for ProductTrial {
     }
 
     fn draw(&self, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure> {
-        with_types(&self.spec, draw::Draw { trial: self, rows })
-    }
-}
-
-impl Member {
-    /// The dense factor and C.
-    pub(crate) fn shape(&self, spec: &KernelSpec) -> Shape {
-        let (rows, cols) = (self.structure.rows(), self.structure.cols());
-        let (rows, cols) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
-        match spec.op {
-            Op::Dds => Shape { dense: (self.n, rows), rows: self.n, cols },
-            Op::Sdd => Shape { dense: (self.n, cols), rows, cols },
-            _ => Shape { dense: (cols, self.n), rows, cols: self.n },
-        }
+        (self.draw)(self, rows)
     }
 }
 

@@ -1,9 +1,11 @@
 //! What of a plan the problems of a check are sized by.
 
 use bsr_codegen::epilogue::Reduction;
-use bsr_codegen::{KernelKind, KernelSpec, Plan, SplitK};
+use bsr_codegen::{KernelKind, KernelSpec, Operand, Plan, SplitK};
+use bsr_runtime::extents::sparse_operand;
 
 use super::{EFFORT, Kind};
+use crate::writers::has_roles;
 
 /// Block columns that a producer reads at once.
 pub(super) const INDEX_BATCH: usize = 32;
@@ -35,7 +37,7 @@ pub(super) struct Scale {
     pub(super) stage: usize,
     pub(super) stages: usize,
     /// The structure has M and N, and the other extent is K.
-    pub(super) sampled: bool,
+    pub(super) sparse_c: bool,
     /// The second result is the greatest element of each row.
     pub(super) takes_greatest: bool,
     /// Threads multiply element by element: no indices are read ahead, and a block takes long.
@@ -52,7 +54,8 @@ impl Scale {
     pub(super) fn of(plan: &Plan) -> Self {
         let KernelSpec { bm, bk, .. } = *plan.spec();
         let (rows, cols) = if plan.reads_block_columns() { (bk, bm) } else { (bm, bk) };
-        let (profile, tile, sampled) = (plan.profile(), plan.cluster_tile(), plan.sddmm_tiles().is_some());
+        let (profile, tile) = (plan.profile(), plan.cluster_tile());
+        let sparse_c = sparse_operand(plan.spec().op) == Operand::C;
         let ring = (profile.stages * profile.stage_k).div_ceil(profile.held_k.max(1)).max(1);
         let parts = if let SplitK::Parts(parts) = plan.spec().split { parts } else { 1 };
         let reduction = plan.spec().epilogue.and_then(|epilogue| epilogue.program().reduction());
@@ -60,20 +63,20 @@ impl Scale {
         Self {
             block: (rows as usize, cols as usize),
             tile: tile.columns as usize,
-            slices: if sampled { 1 } else { (rows / tile.rows.max(1)).max(1) as usize },
+            slices: if sparse_c { 1 } else { (rows / tile.rows.max(1)).max(1) as usize },
             ring: ring as usize,
             gathered: (profile.stage_k / profile.held_k.max(1)).max(1) as usize,
             pack: profile.pack.max(1) as usize,
             parts: parts as usize,
             stage: profile.stage_k as usize,
             stages: profile.stages as usize,
-            sampled,
+            sparse_c,
             takes_greatest: reduction == Some(Reduction::Max),
             scalar: matches!(profile.kind, KernelKind::Atomic | KernelKind::Register | KernelKind::Vector),
             flop: match profile.kind {
-                KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => 1,
-                KernelKind::MmaSync | KernelKind::Wmma { .. } => 6,
                 KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => 64,
+                kind if has_roles(kind) => 1,
+                _ => 6,
             },
             element: STORE + fused + PASSED_ON * u64::from(parts - 1),
             // A batch has two, as everything else runs a kernel's second launch on what the first has left.
@@ -88,17 +91,17 @@ impl Scale {
 
     /// The same where so many rows of the last block row lie in M.
     pub(super) fn effort_of(&self, (lengths, last_rows): (&[usize], usize), n: usize) -> u64 {
-        let along = if self.sampled { n.next_multiple_of(self.stage) } else { n.next_multiple_of(self.tile) } as u64;
+        let along = if self.sparse_c { n.next_multiple_of(self.stage) } else { n.next_multiple_of(self.tile) } as u64;
         let slice = self.block.0.div_ceil(self.slices);
         let (mut stored, mut elements) = (0, 0);
         for (row, &length) in lengths.iter().enumerate() {
             let rows = if row + 1 == lengths.len() { last_rows.next_multiple_of(slice) } else { self.block.0 };
             // Tensor cores multiply zeros where there is no block.
-            let blocks = if self.scalar || self.sampled { length } else { length.max(1) };
+            let blocks = if self.scalar || self.sparse_c { length } else { length.max(1) };
             stored += (blocks * rows * self.block.1) as u64;
-            elements += (if self.sampled { length * rows * self.block.1 } else { rows }) as u64;
+            elements += (if self.sparse_c { length * rows * self.block.1 } else { rows }) as u64;
         }
-        let elements = if self.sampled { elements } else { elements * along };
+        let elements = if self.sparse_c { elements } else { elements * along };
         self.products * (2 * self.flop * stored * along + self.element * elements)
     }
 
@@ -184,7 +187,7 @@ impl Scale {
             Kind::EmptyRows => vec![0, 3, 0, 1],
             // Of a sampled product three rounds of its ring of work tiles, which has one a stage and three.
             Kind::Alone => {
-                let many = self.alone(if self.sampled { 3 * (self.stages + 3) + 1 } else { 6 });
+                let many = self.alone(if self.sparse_c { 3 * (self.stages + 3) + 1 } else { 6 });
                 if self.has_room(&many, self.stage + 16) { many } else { self.alone(6) }
             }
             Kind::Negative | Kind::LastPair => vec![2, 1, 3],
@@ -216,7 +219,7 @@ impl Scale {
 
     /// The extent along the dense factor, for block rows of these lengths; `extra` is a part of a tile.
     pub(super) fn along(&self, kind: Kind, lengths: &[usize], extra: usize) -> usize {
-        if self.sampled {
+        if self.sparse_c {
             let ring = self.stages * self.stage;
             return match kind {
                 Kind::Whole => 2 * ring + self.stage,
@@ -257,7 +260,7 @@ impl Scale {
 
     /// An extent along the dense factor for the second product of a list, where the first one has `along`.
     pub(super) fn shorter(&self, kind: Kind, along: usize) -> usize {
-        let tile = if self.sampled { self.stage } else { self.tile };
+        let tile = if self.sparse_c { self.stage } else { self.tile };
         match kind {
             Kind::Whole if along > tile => along - tile,
             Kind::Whole | Kind::OneColumn => along,

@@ -60,10 +60,10 @@ impl Sizes {
         };
         let along = match kind {
             Kind::Edge(at) => {
-                let extent = if scale.sampled { scale.stage } else { scale.tile };
+                let extent = if scale.sparse_c { scale.stage } else { scale.tile };
                 let (count, at) = (scale.edges(plan.profile().kind), at as usize + round);
                 // Where C ends in the first columns of a tile, no whole vector of a line is stored: the tile before it has some.
-                let before = if !scale.sampled && count > FEWEST && at.is_multiple_of(count) { extent } else { 0 };
+                let before = if !scale.sparse_c && count > FEWEST && at.is_multiple_of(count) { extent } else { 0 };
                 before + end(extent, count, at)
             }
             _ => scale.along(kind, &lengths, extra),

@@ -4,16 +4,41 @@ use std::marker::PhantomData;
 
 use bsr_codegen::KernelSpec;
 use bsr_runtime::simulated::Options;
-use bsr_runtime::typed::Number;
+use bsr_runtime::typed::{Number, Typed, with_types};
 use bsr_runtime::{Dense, Inputs, Structure, reference};
 
-use super::{Drawn, Ran, SimulatedKernel, worst};
+use super::inputs::block_inputs;
 use crate::Failure;
-use crate::problem::block_inputs;
+use crate::kinds::{Draw, Member, ProductTrial};
+use crate::simulate::{Drawn, Ran, SimulatedKernel, worst};
 use crate::verify::{Expected, RowChoice, Rows, Verdict};
 
+/// Draws the values of a trial.
+pub(super) fn draw(trial: &ProductTrial, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure> {
+    with_types(&trial.spec, Values(Draw { trial, rows }))
+}
+
+struct Values<'t>(Draw<'t>);
+
+impl Typed for Values<'_> {
+    type Output = Box<dyn Drawn>;
+    type Error = Failure;
+
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Box<dyn Drawn>, Failure> {
+        let (draw, spec) = (&self.0, self.0.trial.spec);
+        let drawn = |member: &Member| {
+            let extents = member.extents(&spec);
+            let a = draw.first::<A>((extents.m, extents.k), member);
+            let b = draw.second::<B>((extents.k, extents.n), member);
+            Operands::new(&spec, (a, b), member.structure.clone(), member.seed, draw.rows)
+        };
+        let problems = draw.trial.members.iter().map(drawn).collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(Problems::<A, B, C>(problems, PhantomData)))
+    }
+}
+
 /// The factors of an SDDMM, where its blocks are, and what chosen ones must be.
-pub(crate) struct Operands<A: Number, B: Number> {
+struct Operands<A: Number, B: Number> {
     a: Dense<A>,
     b: Dense<B>,
     structure: Structure,
@@ -26,7 +51,7 @@ impl<A: Number, B: Number> Operands<A, B> {
     ///
     /// # Errors
     /// When the operands do not fit together.
-    pub(crate) fn new(
+    fn new(
         spec: &KernelSpec,
         (a, b): (Dense<A>, Dense<B>),
         structure: Structure,
@@ -43,13 +68,7 @@ impl<A: Number, B: Number> Operands<A, B> {
 }
 
 /// One SDDMM, or of a kernel for lists all of them.
-pub(crate) struct Problems<A: Number, B: Number, C: Number>(Vec<Operands<A, B>>, PhantomData<fn() -> C>);
-
-impl<A: Number, B: Number, C: Number> Problems<A, B, C> {
-    pub(crate) fn new(problems: Vec<Operands<A, B>>) -> Self {
-        Self(problems, PhantomData)
-    }
-}
+struct Problems<A: Number, B: Number, C: Number>(Vec<Operands<A, B>>, PhantomData<fn() -> C>);
 
 impl<A: Number, B: Number, C: Number> Drawn for Problems<A, B, C> {
     fn expected(&self) -> Vec<&Expected> {

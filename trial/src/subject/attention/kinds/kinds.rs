@@ -4,7 +4,7 @@ use bsr_codegen::{AttentionTiles, Plan};
 
 use bsr_runtime::attention::{AttentionError, BlockList, HeadOrder, Mask, Shape, Sharing};
 
-use crate::attention::Problem;
+use super::super::Problem;
 
 /// How much greater than one by the root of the depth the scale of some problems is.
 const STEEPNESS: f32 = 24.0;

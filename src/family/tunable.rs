@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bsr_runtime::Element;
 use bsr_runtime::gpu::{Device, Plain};
 
-use super::{Auto, tuner};
-use crate::family::{Family, FamilyError, no_member, typed};
+use super::{Family, FamilyError, no_member, typed};
+use crate::auto::{Auto, tuner};
 
 /// A [family](Family) as a product whose member is chosen when its operands are known.
 pub trait TunableFamily: Family {

@@ -1,4 +1,10 @@
-//! Attentions.
+//! Attentions: what is attended to, on a GPU and on the simulator, and whether O and LSE are right.
+
+mod gpu;
+mod kinds;
+mod problem;
+mod simulate;
+mod verify;
 
 use std::rc::Rc;
 
@@ -7,25 +13,57 @@ use bsr_runtime::Pattern;
 use bsr_runtime::attention::Shape;
 use bsr_runtime::gpu::Device;
 
-use super::{About, Subject};
-use crate::attention::Problem;
-use crate::gpu::{AttentionOperands, OnDevice, Steps};
-use crate::kinds::{AttentionTrial, Trial};
+use super::{About, Operation, Subject};
+use crate::gpu::{OnDevice, Steps};
+use crate::kinds::Trial;
 use crate::request::{Defaults, Request};
 use crate::verify::RowChoice;
 use crate::workload::{Facts, Heads, Source, Workload};
 use crate::{Failure, Planned, memory};
+use gpu::AttentionOperands;
+use kinds::AttentionTrial;
+pub use problem::{Problem, expected};
+pub use verify::{tolerance, verdict};
+
+pub(super) struct Attentions;
+
+impl Operation for Attentions {
+    fn subject_of_request(
+        &self,
+        request: &Request,
+        defaults: Defaults,
+        spec: &KernelSpec,
+    ) -> Result<Rc<dyn Subject>, Failure> {
+        Ok(Rc::new(AttentionSubject::new(request, defaults, spec)?))
+    }
+
+    fn subject_of_workload(&self, workload: &Workload) -> Result<Rc<dyn Subject>, Failure> {
+        Ok(Rc::new(AttentionSubject(workload.clone())))
+    }
+
+    fn kinds(&self, plan: &Plan, seed: u64, count: Option<usize>) -> Result<Vec<Box<dyn Trial>>, Failure> {
+        let mut all = kinds::trials(plan, seed, 0)?;
+        let count = count.unwrap_or(all.len());
+        for round in 1.. {
+            if all.len() >= count {
+                break;
+            }
+            all.extend(kinds::trials(plan, seed, round)?);
+        }
+        Ok(all.into_iter().take(count).map(|trial| Box::new(trial) as Box<dyn Trial>).collect())
+    }
+}
 
 /// The attention of a workload; blocks and types are those of each kernel.
 #[derive(Clone, Debug)]
-pub struct AttentionSubject(Workload);
+struct AttentionSubject(Workload);
 
 impl AttentionSubject {
     /// The attention that is requested of a kernel.
     ///
     /// # Errors
     /// Bad input: flags of a product.
-    pub fn new(request: &Request, defaults: Defaults, spec: &KernelSpec) -> Result<Self, Failure> {
+    fn new(request: &Request, defaults: Defaults, spec: &KernelSpec) -> Result<Self, Failure> {
         if let Some((flag, why)) = request.flag_of_products() {
             let message = format!("{flag} beside op = attention: {why}\n  help: --m queries, --n keys, --pattern");
             return Err(Failure::bad_input(message));
@@ -47,16 +85,11 @@ impl AttentionSubject {
         }))
     }
 
-    /// The attention of a workload.
-    pub fn of(workload: Workload) -> Self {
-        Self(workload)
-    }
-
     /// The attention of a kernel.
     ///
     /// # Errors
     /// Bad input: an attention that does not exist, or does not fit this machine's memory.
-    pub fn problem(&self, spec: &KernelSpec) -> Result<Problem, Failure> {
+    fn problem(&self, spec: &KernelSpec) -> Result<Problem, Failure> {
         let workload = self.workload(spec);
         possible(&workload)?.check(spec.pack_heads)?;
         let (shape, mask) = (workload.shape()?, workload.mask()?);
@@ -79,7 +112,12 @@ impl Subject for AttentionSubject {
             fill_in: None,
             products: 1,
             flops: problem.flops(),
+            has_dense: false,
         })
+    }
+
+    fn source(&self, _spec: &KernelSpec) -> String {
+        self.0.source.to_string()
     }
 
     fn workload(&self, spec: &KernelSpec) -> Workload {

@@ -4,7 +4,7 @@ use bsr_codegen::KernelSpec;
 use bsr_tuner::pick::Tuner;
 use bsr_tuner::{Facts, TuningProblem, Workload};
 
-use crate::family::{Chooser, Member, ProblemFacts};
+use super::{Chooser, Member, ProblemFacts};
 
 /// Chooses by what was tuned, or by the cost model; the first member where neither says anything.
 impl Chooser for Tuner {

@@ -5,9 +5,9 @@ use bsr_runtime::Element;
 use bsr_runtime::attention::Tensor;
 use bsr_runtime::simulated::Options;
 
-use super::{Drawn, Ran, SimulatedKernel};
+use super::{Problem, verdict};
 use crate::Failure;
-use crate::attention::{Problem, verdict};
+use crate::simulate::{Drawn, Ran, SimulatedKernel};
 use crate::verify::Expected;
 
 /// Q, K and V, and what rows of O must be.

@@ -10,9 +10,8 @@ use bsr_runtime::gpu::{Device, DeviceBuffer, StreamRef};
 use bsr_runtime::typed::Number;
 use half::{bf16, f16};
 
-use super::case::Recorded;
-use super::{Case, Launch, OnDevice, Steps};
-use crate::attention::{Problem, verdict};
+use super::{Problem, verdict};
+use crate::gpu::{Case, Launch, OnDevice, Recorded, Steps};
 use crate::verify::{Expected, RowChoice, Verdict};
 use crate::{Failure, Planned};
 

@@ -2,8 +2,8 @@
 
 use bsr_runtime::attention::{AttentionError, Sharing};
 
+use super::super::Problem;
 use super::kinds::Sizes;
-use crate::attention::Problem;
 
 /// Keys that are asked about together: of a pair of neighbouring ones in each of four lanes.
 const LANES: usize = 8;

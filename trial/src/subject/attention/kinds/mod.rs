@@ -14,10 +14,11 @@ use bsr_runtime::simulated::Options;
 use bsr_runtime::simulated::lists::ListKernels;
 use half::{bf16, f16};
 
-use super::{EFFORT, Trial};
+use super::Problem;
+use super::simulate::Tensors;
 use crate::Failure;
-use crate::attention::Problem;
-use crate::simulate::{Drawn, SimulatedKernel, attention::Tensors};
+use crate::kinds::{EFFORT, Trial};
+use crate::simulate::{Drawn, SimulatedKernel};
 use crate::verify::RowChoice;
 use kinds::Sizes;
 
