@@ -1,6 +1,5 @@
 //! Answers, errors and exit codes.
 
-use assert_cmd::Command;
 use bsr::Arch;
 use bsr::gpu::Device;
 use predicates::prelude::*;

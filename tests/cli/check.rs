@@ -1,6 +1,5 @@
 //! `bsr check`: right kernels pass, all of them is executed, and what is wrong with a kernel is said so that it can be mended.
 
-use assert_cmd::Command;
 use predicates::prelude::*;
 use predicates::str::{contains, is_empty};
 
