@@ -286,7 +286,7 @@ fn a_kernel_with_an_epilogue_is_run_and_checked_on_random_inputs() {
         .assert()
         .success()
         .stdout(contains("passes: 6 runs without a finding"));
-    bsr(&["plan", FUSED]).assert().success().stdout(contains("`res` comes through staging"));
+    bsr(&["plan", FUSED]).assert().success().stdout(contains("`res` is loaded into staging"));
     let wrong = FUSED.replace("gelu", "gelo");
     let said = error_of(&["plan", &wrong], 2);
     assert!(said.contains("there is no function `gelo`") && said.contains("did you mean `gelu`?"), "{said}");

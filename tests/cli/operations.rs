@@ -61,7 +61,7 @@ fn help_lists_every_key() {
         assert!(words.contains(&format!("{key} {}", key.meaning())), "{key}: {help}");
     }
     // A meaning of two lines stands in its column.
-    assert!(help.contains(&format!("\n{:15}dependent launch)\n", "")), "{help}");
+    assert!(help.contains(&format!("\n{:15}(programmatic dependent launch)\n", "")), "{help}");
 }
 
 /// A safetensors file of two matrices: 64 x 32 and 64 x 64.
