@@ -59,6 +59,12 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
             (skeleton(&request), Compiled::default())
         }
     };
+    if spec.op.is_gradient() {
+        let fact = format!("op = {} is no operation of the attribute", spec.op);
+        let help =
+            "`KernelSpec::gradients` makes the specs of a gradient, and `attention::GradientLauncher` launches them";
+        diagnostics.error_on(&item.name, &fact, &[help]);
+    }
     let body = item.epilogue.map(|(epilogue, _)| epilogue);
     let Item { attributes, visibility, name, .. } = &item;
     let fields = call::fields(&item);

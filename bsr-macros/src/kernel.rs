@@ -150,7 +150,7 @@ pub(crate) fn operation(op: Op) -> Ident {
         Op::Dsd => "Dsd",
         Op::Sdd => "Sdd",
         // A kernel of attention has a trait of its own.
-        Op::Attention => "Attention",
+        Op::Attention | Op::AttentionDq | Op::AttentionDkv => "Attention",
     };
     Ident::new(name, Span::call_site())
 }

@@ -26,9 +26,9 @@ pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use message::Refusal;
 pub use plan::{
-    Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, KernelKind, LaunchShape, Multicast,
-    Operand, Parameter, Parameters, Plan, PlanError, PlanErrors, Problem, Profile, SddmmTiles, SharedColumns,
-    SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError, TensorMapFault, TensorStrides, TileScheduler,
-    Tiled,
+    Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, GradientProblem, GradientSide,
+    GradientTiles, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors,
+    Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError,
+    TensorMapFault, TensorStrides, TileScheduler, Tiled,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};

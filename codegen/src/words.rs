@@ -177,18 +177,42 @@ pub enum Op {
     Sdd,
     /// O = softmax(scale * Q K^T) V on the stored blocks of Q K^T (`attention`): block-sparse attention.
     Attention,
+    /// dQ of an attention (`attention_dq`): what a change of Q does to a loss that is known by dO.
+    #[serde(rename = "attention_dq")]
+    AttentionDq,
+    /// dK and dV of an attention (`attention_dkv`).
+    #[serde(rename = "attention_dkv")]
+    AttentionDkv,
 }
 
 vocabulary! {
-    Op { Dsd = "dsd", Dds = "dds", Sdd = "sdd", Attention = "attention" }
+    Op {
+        Dsd = "dsd",
+        Dds = "dds",
+        Sdd = "sdd",
+        Attention = "attention",
+        AttentionDq = "attention_dq",
+        AttentionDkv = "attention_dkv",
+    }
     reserved {}
 }
 
 impl Op {
     /// Every operation.
-    pub const ALL: [Self; 4] = [Self::Dsd, Self::Dds, Self::Sdd, Self::Attention];
+    pub const ALL: [Self; 6] =
+        [Self::Dsd, Self::Dds, Self::Sdd, Self::Attention, Self::AttentionDq, Self::AttentionDkv];
     /// The products of two matrices, of which one is in blocks.
     pub const PRODUCTS: [Self; 3] = [Self::Dsd, Self::Dds, Self::Sdd];
+
+    /// Whether it is an attention, or a part of the gradient of one: an operation of tensors of heads, with a score.
+    pub const fn is_of_heads(self) -> bool {
+        matches!(self, Self::Attention) || self.is_gradient()
+    }
+
+    /// Whether it is a part of the gradient of an attention.
+    pub const fn is_gradient(self) -> bool {
+        matches!(self, Self::AttentionDq | Self::AttentionDkv)
+    }
 }
 
 /// Yes or no.

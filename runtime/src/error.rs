@@ -301,6 +301,9 @@ fn factors_text(op: Op) -> &'static str {
         Op::Dds => "A is dense and B is a block-sparse matrix",
         Op::Sdd => "A and B are dense, and the result is sparse",
         Op::Attention => "Q, K and V are tensors of heads, which an `attention::Launcher` takes",
+        Op::AttentionDq | Op::AttentionDkv => {
+            "gradients are of tensors of heads, which an `attention::GradientLauncher` takes"
+        }
     }
 }
 

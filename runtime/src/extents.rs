@@ -7,7 +7,7 @@ pub fn sparse_operand(op: Op) -> Operand {
     match op {
         Op::Dsd => Operand::A,
         Op::Dds => Operand::B,
-        Op::Sdd | Op::Attention => Operand::C,
+        Op::Sdd | Op::Attention | Op::AttentionDq | Op::AttentionDkv => Operand::C,
     }
 }
 

@@ -54,6 +54,10 @@ pub(super) fn render(plan: &Plan) -> String {
 fn product(plan: &Plan) -> String {
     let sparse = match (plan.spec().op, plan.spec().transpose.is_on()) {
         (Op::Attention, _) => return "O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.".to_owned(),
+        (Op::AttentionDq, _) => return "dQ of O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.".to_owned(),
+        (Op::AttentionDkv, _) => {
+            return "dK and dV of O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.".to_owned();
+        }
         (Op::Sdd, false) => "C",
         (Op::Sdd, true) => "C^T",
         _ => "A",

@@ -65,12 +65,12 @@ impl Lines {
         self.level(Level::Uniform, &|id| self.register(id, None), &load)
     }
 
-    /// The instruction that converts an operand of a score to f32.
-    fn given(given: Given, to: &str, at: Option<&At<'_>>) -> String {
-        let (row, column) = at.map_or((0, 0), |at| (at.row, at.column));
+    /// The instruction that converts an operand of a score to f32. Of a transposed program queries are columns.
+    fn given((given, level): (Given, Level), to: &str, at: Option<&At<'_>>) -> String {
+        let number = at.map_or(0, |at| if level == Level::Row { at.row } else { at.column });
         match given {
-            Given::Query => format!("cvt.rn.f32.u32 {to}, %r_query{row}"),
-            Given::Key => format!("cvt.rn.f32.u32 {to}, %r_key{column}"),
+            Given::Query => format!("cvt.rn.f32.u32 {to}, %r_query{number}"),
+            Given::Key => format!("cvt.rn.f32.u32 {to}, %r_key{number}"),
             Given::Head => format!("cvt.rn.f32.u32 {to}, %r_head"),
             Given::Batch => format!("cvt.rn.f32.u32 {to}, %r_batch"),
             Given::Scale => format!("mov.f32 {to}, %f_scale"),
@@ -206,7 +206,7 @@ impl Lines {
             if self.program.is_used(id) && self.program.level(id) == level {
                 match node {
                     Node::Input(input) => lines.extend(load(*input, &register(id))),
-                    Node::Given(given) => lines.push(Self::given(*given, &register(id), at)),
+                    Node::Given(given) => lines.push(Self::given((*given, level), &register(id), at)),
                     _ => lines.extend(make(node, &register(id), register)),
                 }
             }

@@ -31,6 +31,7 @@ mod expression;
 mod functions;
 mod lex;
 mod program;
+mod slope;
 mod syntax;
 #[cfg(test)]
 mod tests;

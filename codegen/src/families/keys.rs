@@ -33,14 +33,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op",
             format!("mma = {} has no kernels of op = {}", spec.mma, spec.op),
             match spec.op {
-                Op::Attention => "attention needs mma = wgmma",
+                op if op.is_of_heads() => "attention needs mma = wgmma",
                 Op::Sdd => "SDDMM needs mma = wgmma",
                 _ => "a sparse right factor needs mma = wgmma",
             },
             "op = dsd, or mma = wgmma",
         ));
     }
-    if spec.score.is_some() && spec.op != Op::Attention {
+    if spec.score.is_some() && !spec.op.is_of_heads() {
         errors.push(PlanError::new(
             Key::Score.as_str(),
             format!("op = {} has no scores", spec.op),
@@ -48,7 +48,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or an `epilogue`",
         ));
     }
-    if let Some(depth) = spec.d.filter(|_| spec.op != Op::Attention) {
+    if let Some(depth) = spec.d.filter(|_| !spec.op.is_of_heads()) {
         errors.push(PlanError::new(
             Key::D.as_str(),
             format!("op = {} has no heads of {depth} columns", spec.op),
@@ -56,7 +56,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or drop `d`",
         ));
     }
-    if spec.pack_heads.is_some() && spec.op != Op::Attention {
+    if spec.pack_heads.is_some() && !spec.op.is_of_heads() {
         errors.push(PlanError::new(
             Key::PackHeads.as_str(),
             format!("op = {} has no heads", spec.op),
@@ -65,7 +65,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
         ));
     }
     if spec.split == SplitK::Long
-        && (spec.batch.is_on() || spec.op == Op::Attention || spec.schedule == Some(Schedule::Strided))
+        && (spec.batch.is_on() || spec.op.is_of_heads() || spec.schedule == Some(Schedule::Strided))
     {
         errors.push(PlanError::new(
             Key::Split.as_str(),

@@ -5,6 +5,7 @@
 //! is below them, and never on another family.
 
 pub(crate) mod attention;
+pub(crate) mod attention_backward;
 pub(crate) mod block_rows;
 mod keys;
 pub(crate) mod scalar;
@@ -39,6 +40,7 @@ impl Plan {
         let arch = Arch::of(target);
         let kernel: Arc<dyn KernelPlan> = match spec.mma {
             Mma::Wgmma if spec.op == Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
+            Mma::Wgmma if spec.op.is_gradient() => Arc::new(attention_backward::GradientPlan::new(spec, arch)?),
             Mma::Wgmma if spec.op == Op::Sdd => Arc::new(sddmm::SddmmPlan::new(spec, arch)?),
             Mma::Wgmma => hopper(spec, arch)?,
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),

@@ -3,6 +3,8 @@
 pub(crate) mod factors;
 pub(crate) mod fused;
 pub(crate) mod fused_plan;
+pub(crate) mod heads;
+pub(crate) mod heads_check;
 pub(crate) mod mainloop;
 mod maps;
 mod operand;

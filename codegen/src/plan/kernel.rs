@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    AttentionProblem, AttentionTiles, ClusterTile, Parameters, Problem, Profile, SddmmTiles, SplitForm, TensorMap,
-    TileScheduler,
+    AttentionProblem, AttentionTiles, ClusterTile, GradientProblem, GradientTiles, Parameters, Problem, Profile,
+    SddmmTiles, SplitForm, TensorMap, TileScheduler,
 };
 use crate::KernelSpec;
 use crate::probes::Roles;
@@ -55,6 +55,14 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     }
 
     fn attention_parameters(&self, _problem: &AttentionProblem) -> Option<Parameters> {
+        None
+    }
+
+    fn gradient_tiles(&self) -> Option<GradientTiles> {
+        None
+    }
+
+    fn gradient_parameters(&self, _problem: &GradientProblem) -> Option<Parameters> {
         None
     }
 

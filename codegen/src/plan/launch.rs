@@ -59,12 +59,16 @@ impl Parameter {
         match self.argument {
             Argument::Map(map) => format!("tensor map of {}", map.operand.words(op)),
             Argument::Strided(map) => format!("tensor map of {}", map.operand.words(op)),
-            Argument::ColIdx if op == Op::Attention => "the steps of all work tiles".to_owned(),
-            Argument::WorkHead if op == Op::Attention => {
+            Argument::ColIdx if op.is_of_heads() => "the steps of all work tiles".to_owned(),
+            Argument::WorkHead if op.is_of_heads() => {
                 "the first work tile of each CTA, and the end of the last one".to_owned()
             }
             Argument::Work if op == Op::Attention => {
                 "work tiles {query, head, problem, key head, first step, steps, steps of each consumer}".to_owned()
+            }
+            Argument::Work if op.is_gradient() => {
+                "work tiles {row, head, problem, first head of the other side, first step, steps, steps of each consumer}"
+                    .to_owned()
             }
             Argument::Maps => "tensor maps of each problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),

@@ -1,7 +1,8 @@
 //! A plan's launch is one that the driver takes, which is found out when the plan is made and not when it is launched.
 
 use super::{
-    Argument, AttentionProblem, LaunchShape, Plan, PlanError, PlanErrors, Problem, TensorMapError, TensorStrides,
+    Argument, AttentionProblem, GradientProblem, LaunchShape, Plan, PlanError, PlanErrors, Problem, TensorMapError,
+    TensorStrides,
 };
 
 /// Most bytes of a kernel's parameters before PTX 8.1 (CUDA C++ Programming Guide, "`__global__` Function Parameters").
@@ -9,6 +10,8 @@ const MOST_PARAMETER_BYTES: u32 = 4096;
 
 /// Sizes that are multiples of nothing, between lines that begin on 16 bytes, as those of any operand must.
 const PROBLEM: Problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008, ldt: 1008 };
+const GRADIENT: GradientProblem =
+    GradientProblem { attention: ATTENTION, strides: [TensorStrides::heads_first(64, 1000, 512); 4] };
 const ATTENTION: AttentionProblem = AttentionProblem {
     batch: 3,
     heads: 64,
@@ -30,8 +33,10 @@ impl Plan {
                 "bn = ?",
             )))
         };
-        let shape =
-            self.attention_launch(&ATTENTION, 132).unwrap_or_else(|| self.launch(&PROBLEM, [132 / self.cluster(), 1]));
+        let shape = self
+            .attention_launch(&ATTENTION, 132)
+            .or_else(|| self.gradient_launch(&GRADIENT, 132))
+            .unwrap_or_else(|| self.launch(&PROBLEM, [132 / self.cluster(), 1]));
         let (LaunchShape { block, cluster, shared_bytes, .. }, arch) = (&shape, self.arch());
         if *block == 0 || *block > arch.threads_per_cta {
             return refused("too many threads", format!("{block} threads; a CTA has up to {}", arch.threads_per_cta));

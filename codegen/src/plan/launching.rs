@@ -1,6 +1,7 @@
 //! The launches of a plan: its tile, its threads, its parameters.
 
 use super::attention::{AttentionProblem, AttentionTiles};
+use super::attention_backward::{GradientProblem, GradientTiles};
 use super::launch::{
     Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SplitForm, TileScheduler,
 };
@@ -86,15 +87,28 @@ impl Plan {
 
     /// The launch of an attention with a grid of `ctas`; `None` for another operation.
     pub fn attention_launch(&self, problem: &AttentionProblem, ctas: u32) -> Option<LaunchShape> {
-        let parameters = self.with_probes(self.kernel().attention_parameters(problem)?);
-        Some(LaunchShape {
+        Some(self.launch_of_heads(self.kernel().attention_parameters(problem)?, ctas))
+    }
+
+    /// How a part of an attention's gradient divides its work; `None` for another operation.
+    pub fn gradient_tiles(&self) -> Option<GradientTiles> {
+        self.kernel().gradient_tiles()
+    }
+
+    /// The launch of a part of an attention's gradient with a grid of `ctas`; `None` for another operation.
+    pub fn gradient_launch(&self, problem: &GradientProblem, ctas: u32) -> Option<LaunchShape> {
+        Some(self.launch_of_heads(self.kernel().gradient_parameters(problem)?, ctas))
+    }
+
+    fn launch_of_heads(&self, parameters: Parameters, ctas: u32) -> LaunchShape {
+        LaunchShape {
             grid: [ctas, 1],
             block: self.threads(),
             cluster: 1,
             shared_bytes: self.shared_bytes(),
             is_dependent: false,
-            parameters,
-        })
+            parameters: self.with_probes(parameters),
+        }
     }
 
     /// The parameters of a product's kernel.

@@ -4,6 +4,7 @@
 //! family of a spec. Errors, the table that shows a plan and the launch are the same for all of them.
 
 mod attention;
+mod attention_backward;
 mod display;
 mod error;
 mod kernel;
@@ -21,6 +22,7 @@ mod tensor_map;
 use std::sync::Arc;
 
 pub use attention::{AttentionProblem, AttentionSplit, AttentionTiles, TensorStrides};
+pub use attention_backward::{GradientProblem, GradientSide, GradientTiles};
 pub(crate) use error::check_factors;
 pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;

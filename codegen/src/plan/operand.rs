@@ -21,15 +21,35 @@ pub enum Operand {
     Second,
     /// The row of C, u32, that each row of the product is written to.
     Order,
-    /// The values of an attention: V. Q is [`Operand::A`], K is [`Operand::B`], O is [`Operand::C`].
+    /// The values of an attention: V. Q is [`Operand::A`], K is [`Operand::B`], O is [`Operand::C`], LSE is
+    /// [`Operand::Second`]. In its gradient, [`Operand::C`] is dQ or dK.
     V,
+    /// The O of an attention whose gradient is computed.
+    Output,
+    /// The gradient of O: dO.
+    OutputGradient,
+    /// The gradient of LSE, f32 for each query, or null where nothing depends on LSE.
+    LseGradient,
+    /// What the kernel of dQ passes on to that of dK and dV, f32 for each query.
+    Delta,
+    /// The gradient of V: dV.
+    ValueGradient,
 }
 
 impl Operand {
     pub(super) fn words(self, op: Op) -> &'static str {
         match (self, op) {
-            (Self::A, Op::Attention) => "Q",
-            (Self::B, Op::Attention) => "K",
+            (Self::A, op) if op.is_of_heads() => "Q",
+            (Self::B, op) if op.is_of_heads() => "K",
+            (Self::C, Op::AttentionDq) => "dQ",
+            (Self::C, Op::AttentionDkv) => "dK",
+            (Self::Second, op) if op.is_gradient() => "LSE, the logarithm of each row's sum of exponentials, f32",
+            (Self::Epilogue(_), op) if op.is_gradient() => "a vector of the score",
+            (Self::Output, _) => "O",
+            (Self::OutputGradient, _) => "dO",
+            (Self::LseGradient, _) => "the gradient of LSE, f32, or null",
+            (Self::Delta, _) => "delta, f32 for each query: rowsum(dO * O) less the gradient of LSE",
+            (Self::ValueGradient, _) => "dV",
             (Self::C, Op::Attention) => "O",
             (Self::Second, Op::Attention) => "the LSE of each row, f32, or null",
             (Self::V, _) => "V",

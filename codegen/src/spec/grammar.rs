@@ -130,7 +130,7 @@ impl<P: Place> Source for Reading<'_, P> {
     fn closure(&mut self, key: Key) -> Option<Epilogue> {
         let is_score = key == Key::Score;
         // The body of a function of attention is its score.
-        let takes_body = is_score == (self.op == Op::Attention);
+        let takes_body = is_score == self.op.is_of_heads();
         let body = self.request.epilogue.as_ref().filter(|_| takes_body).map(|(epilogue, _)| *epilogue);
         let Some(entry) = self.entry(key) else { return body };
         let found = self.atom(key, &entry.value, &entry.value_place);

@@ -3,7 +3,8 @@
 //! `BSR_SEARCH=20000` looks at so many specs.
 
 use bsr_codegen::{
-    Arch, Argument, AttentionProblem, KernelSpec, LaunchShape, Layout, Op, Plan, Problem, TensorMap, TensorStrides,
+    Arch, Argument, AttentionProblem, GradientProblem, KernelSpec, LaunchShape, Layout, Op, Plan, Problem, TensorMap,
+    TensorStrides,
 };
 
 use crate::random::{self, Draws};
@@ -43,6 +44,12 @@ fn check(plan: &Plan, draws: &mut Draws) -> Result<(), String> {
     let (spec, arch) = (plan.spec(), plan.arch());
     let size = |draws: &mut Draws| draws.of(&[1, 7, 64, 100, 999, 4096, 100_000, (1 << 30) - 1]);
     if let Some(launch) = plan.attention_launch(&attention(spec, draws), 1 + draws.below(264) as u32) {
+        return check_launch(&launch, arch);
+    }
+    let forward = attention(spec, draws);
+    let [q, k, v, o] = forward.strides;
+    let problem_of_gradient = GradientProblem { attention: forward, strides: [o, q, k, v] };
+    if let Some(launch) = plan.gradient_launch(&problem_of_gradient, 1 + draws.below(264) as u32) {
         return check_launch(&launch, arch);
     }
     let problem = problem(spec, [0; 3].map(|_| size(draws)), draws);
@@ -138,7 +145,7 @@ fn check_numbers(dims: &[u64], strides: &[u64], boxes: &[u32], bytes: u32, swizz
 #[test]
 fn the_search_plans_every_operation() {
     let mut draws = Draws::new(2);
-    let plans: Vec<Plan> = (0..600).filter_map(|_| Plan::new(&draws.spec()).ok()).collect();
+    let plans: Vec<Plan> = (0..1500).filter_map(|_| Plan::new(&draws.spec()).ok()).collect();
     for op in Op::ALL {
         assert!(plans.iter().filter(|plan| plan.spec().op == op).count() > 4, "{op}");
     }

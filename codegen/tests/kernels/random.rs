@@ -40,7 +40,7 @@ impl Draws {
             true => draws.of(&[8, 24, 40, 56, 100, 272, 320, 352, 488, 513, 1024]),
             false => draws.of(&[16, 32, 48, 64, 64, 64, 96, 112, 128, 128, 128, 192, 256, 512]),
         };
-        let op = self.of(&["dsd", "dsd", "dds", "sdd", "attention"]);
+        let op = self.of(&["dsd", "dsd", "dds", "sdd", "attention", "attention_dq", "attention_dkv"]);
         let mma = match op {
             "dsd" => self.of(&["wgmma", "wgmma", "wgmma", "mma_sync", "wmma", "scalar"]),
             _ => self.of(&["wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "scalar"]),

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::random;
 use bsr_codegen::spec::{Key, Takes};
-use bsr_codegen::{AttentionProblem, KernelSpec, Op, Plan, PlanErrors, Problem, Schedule, TensorStrides};
+use bsr_codegen::{
+    AttentionProblem, GradientProblem, KernelSpec, Op, Plan, PlanErrors, Problem, Schedule, TensorStrides,
+};
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 12] = [
+const GROUPS: [(&str, &[&str]); 14] = [
     (
         "dsd",
         &[
@@ -44,6 +46,8 @@ const GROUPS: [(&str, &[&str]); 12] = [
         "attention",
         &["bm = 64, bn = 64, bk = 64, op = attention", "bm = 128, bn = 128, bk = 128, op = attention, dtype = bf16"],
     ),
+    ("attention_dq", &["bm = 64, bn = 64, bk = 64, op = attention_dq"]),
+    ("attention_dkv", &["bm = 128, bn = 128, bk = 128, op = attention_dkv, dtype = bf16"]),
     (
         "mma_sync",
         &["bm = 64, bn = 64, bk = 64, mma = mma_sync", "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3"],
@@ -135,9 +139,14 @@ fn kernel(spec: &KernelSpec) -> Result<Kernel, String> {
     let problem = Problem { m: 1000, n: 1008, k: 1040, nnzb: 17, lda: 1040, ldb: 1040, ldc: 1040, ldt: 1040 };
     let strides = [TensorStrides::heads_first(64, 1000, 256); 4];
     let queries = AttentionProblem { batch: 2, heads: 64, key_heads: 1, queries: 1000, keys: 900, strides };
-    let launch = plan.attention_launch(&queries, 8).unwrap_or_else(|| plan.launch(&problem, [8, 1]));
+    let gradient = GradientProblem { attention: queries, strides };
+    let launch = plan
+        .attention_launch(&queries, 8)
+        .or_else(|| plan.gradient_launch(&gradient, 8))
+        .unwrap_or_else(|| plan.launch(&problem, [8, 1]));
     let schedule = spec.schedule.or((spec.op != Op::Sdd).then_some(Schedule::Balanced));
-    let tiles = (plan.sddmm_tiles(), plan.attention_tiles(), plan.split_form(), plan.tile_scheduler());
+    let tiles =
+        (plan.sddmm_tiles(), plan.attention_tiles(), plan.gradient_tiles(), plan.split_form(), plan.tile_scheduler());
     let order = format!("{schedule:?} {:?} {tiles:?} {:?}", spec.split, plan.cluster_tile());
     let launch = format!("{launch:?} {:?} {order} {:?}", plan.problem_maps(&problem), plan.arch());
     Ok(Kernel { plan, launch })

@@ -82,7 +82,7 @@ impl Ready {
             match self.launcher.plan().spec().op {
                 Op::Sdd => launch.sddmm(&mut matrix),
                 Op::Dsd | Op::Dds => launch.product(&matrix),
-                Op::Attention => Err(refused("an attention has no sparse matrix\n  help: it is launched by its own function")),
+                Op::Attention | Op::AttentionDq | Op::AttentionDkv => Err(refused("an attention has no sparse matrix\n  help: it is launched by its own function")),
             }
         })
     }

@@ -151,7 +151,7 @@ pub(crate) fn check_sizes(plan: &Plan, stored: &Structure, along: usize) -> Resu
     match plan.spec().op {
         Op::Sdd => sddmm::sizes(stored, along),
         Op::Dsd | Op::Dds => product::sizes(plan, stored, along),
-        expected @ Op::Attention => Err(KernelError::Factors { expected }),
+        expected @ (Op::Attention | Op::AttentionDq | Op::AttentionDkv) => Err(KernelError::Factors { expected }),
     }
 }
 

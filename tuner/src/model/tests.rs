@@ -100,9 +100,9 @@ fn problem(spec: &KernelSpec, [m, n, k]: [usize; 3], pattern: &str) -> TuningPro
     let block = (spec.bm as usize, spec.bk as usize);
     let (rows, cols) = match spec.op {
         bsr_codegen::Op::Dds => (k, n),
-        bsr_codegen::Op::Sdd | bsr_codegen::Op::Attention => (m, n),
         bsr_codegen::Op::Dsd if spec.transpose.is_on() => (k, m),
         bsr_codegen::Op::Dsd => (m, k),
+        _ => (m, n),
     };
     let structure = pattern.parse::<Pattern>().unwrap().structure(rows, cols, block, 0).unwrap();
     let source = Source::Pattern(pattern.to_owned());

@@ -1,6 +1,7 @@
 //! What is particular to a family of kernels: its plans, refusals and sections, and what ptxas makes of them.
 
 mod attention;
+mod attention_backward;
 mod epilogue;
 mod scalar;
 mod sdd;

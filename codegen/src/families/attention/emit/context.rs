@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
 use super::exchange::Exchange;
-use super::product::{self, Output, Scores, Store, Variant, Write};
+use super::product::{self, Output, Scores};
 use super::score::Score;
 use super::softmax::Softmax;
-use crate::hopper::{OperandTile, Roles};
+use crate::hopper::Roles;
+use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
 use crate::plan::AttentionTiles;
 
 /// The whole context of one body.
@@ -80,21 +81,6 @@ struct Memory {
 struct Barrier {
     offset: u32,
     arrivals: u32,
-}
-
-/// The boxes of one load, and its bytes.
-#[derive(Clone, Debug, Serialize)]
-struct Boxes {
-    bytes: u32,
-    panels: Vec<Panel>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Panel {
-    column: u32,
-    /// Which run of keys it is, as the end of a register's name.
-    run: String,
-    offset: u32,
 }
 
 /// A step's words, one for each run of keys.
@@ -182,9 +168,9 @@ impl Context {
                 // The vector's bits that are XORed come from those of the address above 128 bytes.
                 swizzle_shift: (128 / span).ilog2(),
                 swizzle_mask: span / 16 - 1,
-                variants: product::variants(plan),
-                writes: product::writes(plan),
-                stores: product::stores(plan),
+                variants: heads::variants(&plan.output),
+                writes: heads::writes(&plan.output, product::out),
+                stores: heads::stores(&plan.output),
                 convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
                 dtype: plan.spec.out.to_string(),
             },
@@ -244,15 +230,4 @@ fn step(plan: &AttentionPlan) -> Step {
         words: list("%r_word"),
         ahead: list("%r_ahead"),
     }
-}
-
-/// The boxes of all rows, run by run; `name` is what ends the name of a run's register.
-fn boxes(tile: &OperandTile, name: impl Fn(u32) -> String) -> Boxes {
-    let panel = |run: u32, number: u32| Panel {
-        column: number * tile.span_elements(),
-        run: name(run),
-        offset: number * tile.panel_bytes() + run * tile.box_rows * tile.span,
-    };
-    let places = (0..tile.rows / tile.box_rows).flat_map(|run| (0..tile.panels).map(move |number| (run, number)));
-    Boxes { bytes: tile.bytes(), panels: places.map(|(run, number)| panel(run, number)).collect() }
 }

@@ -1,4 +1,4 @@
-//! The WGMMAs of both products, and how O is written.
+//! The WGMMAs of both products.
 
 use serde::Serialize;
 
@@ -39,31 +39,6 @@ struct OutputSlice {
     value: u32,
 }
 
-/// 16 columns of O that `stmatrix` writes at once.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Write {
-    /// What becomes of the sums: register, upper and lower half.
-    packs: Vec<[String; 3]>,
-    registers: String,
-    /// The address of the swizzled vector within a panel, and bytes to the panel.
-    at: String,
-    panel: u32,
-}
-
-/// An address register, and the bits by which its vector differs from the first one's.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Variant {
-    register: String,
-    flip: u32,
-}
-
-/// A box that is stored: columns from the first, bytes from the start of the consumer's part.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Store {
-    column: u32,
-    offset: u32,
-}
-
 /// A 16-byte unit, which descriptors count in.
 const UNIT: u32 = 16;
 
@@ -100,34 +75,6 @@ pub(super) fn output(plan: &AttentionPlan) -> Output {
     }
 }
 
-/// Each 16 columns of O, through registers of packed pairs.
-pub(super) fn writes(plan: &AttentionPlan) -> Vec<Write> {
-    let span = plan.output.span;
-    let per_panel = span / 32;
-    let write = |chunk: u32| {
-        let pack = |i: u32| [packed(i), out(8 * chunk + 2 * i + 1), out(8 * chunk + 2 * i)];
-        Write {
-            packs: (0..4).map(pack).collect(),
-            registers: format!("{{ {} }}", (0..4).map(packed).collect::<Vec<_>>().join(", ")),
-            at: variant(chunk % per_panel),
-            panel: chunk / per_panel * plan.output.panel_bytes(),
-        }
-    };
-    (0..plan.tiling.columns / 16).map(write).collect()
-}
-
-pub(super) fn variants(plan: &AttentionPlan) -> Vec<Variant> {
-    (0..plan.output.span / 32).map(|number| Variant { register: variant(number), flip: 32 * number }).collect()
-}
-
-pub(super) fn stores(plan: &AttentionPlan) -> Vec<Store> {
-    let panel = |number: u32| Store {
-        column: number * plan.output.span_elements(),
-        offset: number * plan.output.panel_bytes(),
-    };
-    (0..plan.output.panels).map(panel).collect()
-}
-
 /// A register of S.
 pub(super) fn sum(i: u32) -> String {
     format!("%f_s{i}")
@@ -141,12 +88,4 @@ pub(super) fn out(i: u32) -> String {
 /// A register of two probabilities.
 pub(super) fn probability(i: u32) -> String {
     format!("%r_p{i}")
-}
-
-fn packed(i: u32) -> String {
-    format!("%r_pack{i}")
-}
-
-fn variant(number: u32) -> String {
-    format!("%r_st{number}")
 }

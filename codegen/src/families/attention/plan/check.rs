@@ -1,28 +1,10 @@
 //! Step 1: can this family plan the block, the types and the score?
 
 use crate::epilogue::InputKind;
+use crate::hopper::heads_check;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::Key;
-use crate::{Dtype, KernelSpec, Op};
-
-/// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 15] = [
-    Key::Transpose,
-    Key::Batch,
-    Key::Permute,
-    Key::ALayout,
-    Key::BLayout,
-    Key::CLayout,
-    Key::Scale,
-    Key::Accumulate,
-    Key::Cluster,
-    Key::Schedule,
-    Key::Swizzle,
-    Key::Swap,
-    Key::Pdl,
-    Key::Epilogue,
-    Key::Beta,
-];
+use crate::{KernelSpec, Op};
 
 /// Rows of a consumer warpgroup, of which the rows of a block are a multiple.
 const ROWS: u32 = 64;
@@ -60,7 +42,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         }
     }
     check_depth(spec, errors);
-    check_types(spec, errors);
+    heads_check::check_types(spec, "O", "O is staged in the buffer of Q, so their elements have the same size", errors);
     check_pack(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
         errors.push(PlanError::new(
@@ -73,14 +55,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             "split = off",
         ));
     }
-    for key in FOREIGN.into_iter().filter(|key| spec.says(*key)) {
-        errors.push(PlanError::new(
-            key.as_str(),
-            format!("op = {} has no `{key}`", Op::Attention),
-            format!("`{key}`, {}, applies to products of two matrices", key.meaning()),
-            format!("drop `{key}`"),
-        ));
-    }
+    heads_check::check_foreign(spec, errors);
     check_score(spec, errors);
 }
 
@@ -91,43 +66,6 @@ fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("Q and K of {depth} columns are not supported"),
             format!("they are K of the first product's WGMMA: a multiple of {UNIT} up to {WIDEST}"),
             format!("d = {}", (depth / UNIT * UNIT).clamp(UNIT, WIDEST)),
-        ));
-    }
-}
-
-fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let is_planned = |dtype: Dtype| matches!(dtype, Dtype::F16 | Dtype::BF16);
-    if let Some((key, dtype)) = [("a", spec.a), ("b", spec.b)].into_iter().find(|(_, dtype)| !is_planned(*dtype)) {
-        errors.push(PlanError::new(
-            key,
-            format!("attention of {dtype} is not supported"),
-            "probabilities are the register operand of the second product, in the type of V: f16 or bf16",
-            format!("{} = bf16", spec.type_key(key)),
-        ));
-        return;
-    }
-    if spec.a != spec.b {
-        errors.push(PlanError::new(
-            "b",
-            format!("Q is {} and K is {}", spec.a, spec.b),
-            "one WGMMA multiplies operands of one type",
-            format!("b = {}", spec.a),
-        ));
-    }
-    if spec.out != spec.a {
-        errors.push(PlanError::new(
-            "out",
-            format!("an attention of {} cannot write O as {}", spec.a, spec.out),
-            "O is staged in the buffer of Q, so their elements have the same size",
-            format!("drop `out`, or out = {}", spec.a),
-        ));
-    }
-    if spec.acc != Dtype::F32 {
-        errors.push(PlanError::new(
-            "acc",
-            format!("scores cannot be accumulated in {}", spec.acc),
-            "a softmax is computed in f32",
-            "acc = f32",
         ));
     }
 }

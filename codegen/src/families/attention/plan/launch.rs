@@ -2,7 +2,7 @@
 
 use super::AttentionPlan;
 use crate::epilogue::InputKind;
-use crate::hopper::OperandTile;
+use crate::hopper::{OperandTile, heads};
 use crate::plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, Operand, Parameter, Parameters, StridedMap,
     TensorStrides,
@@ -95,15 +95,6 @@ impl AttentionPlan {
             Operand::A | Operand::B => self.tiling.depth,
             _ => self.tiling.columns,
         };
-        let TensorStrides { row, head, batch } = strides;
-        let [rows, heads, problems] = sizes.map(|size| size.max(1));
-        StridedMap {
-            operand,
-            dtype: self.spec.a,
-            dims: [u64::from(columns), rows, heads, problems],
-            strides_bytes: [row, head, batch].map(|stride| (stride * u64::from(self.spec.a.bytes())).max(16)),
-            box_dims: [tile.span_elements(), tile.box_rows, 1, 1],
-            swizzle_bytes: tile.span,
-        }
+        heads::map(&self.spec, (operand, columns), tile, sizes, strides)
     }
 }

@@ -1,0 +1,61 @@
+//! The scores of a partial step: what the spec's function makes of a product, in units of log 2.
+
+use serde::Serialize;
+
+use super::super::plan::{GradientPlan, program};
+use super::product::score;
+use crate::epilogue::{At, Held, Lines};
+
+/// What is computed for a head, for the tile's rows, for pairs of a step's.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Score {
+    text: String,
+    uniform: Vec<String>,
+    rows: Vec<String>,
+    /// It depends on the column.
+    has_columns: bool,
+    pairs: Vec<Pair>,
+}
+
+/// Two neighbouring columns of a step.
+#[derive(Clone, Debug, Serialize)]
+struct Pair {
+    first: u32,
+    next: u32,
+    columns: Vec<String>,
+    elements: Vec<Element>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Element {
+    lines: Vec<String>,
+    register: String,
+}
+
+impl Score {
+    pub(super) fn new(plan: &GradientPlan) -> Option<Self> {
+        let program = program(&plan.spec)?;
+        let lines = Lines::new(program, Held { rows: 2, columns: 2 });
+        let both = |of: &dyn Fn(u32) -> Vec<String>| -> Vec<String> { [0, 1].into_iter().flat_map(of).collect() };
+        let pair = |number: u32| {
+            let element = |(row, column): (u32, u32)| {
+                let register = score(4 * number + 2 * row + column);
+                let at = At { acc: &register, row, column, tile: "" };
+                Element { lines: lines.element(&at), register: register.clone() }
+            };
+            Pair {
+                first: 8 * number,
+                next: 8 * number + 1,
+                columns: both(&|column| lines.column(column)),
+                elements: [(0, 0), (0, 1), (1, 0), (1, 1)].map(element).into(),
+            }
+        };
+        Some(Self {
+            text: plan.spec.score.map_or("", |score| score.program().text()).to_owned(),
+            uniform: lines.uniform(),
+            rows: both(&|row| lines.row(row)),
+            has_columns: !lines.column(0).is_empty(),
+            pairs: (0..plan.tiling.step / 8).map(pair).collect(),
+        })
+    }
+}

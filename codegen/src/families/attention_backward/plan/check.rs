@@ -1,0 +1,89 @@
+//! Step 1: can this family plan the block, the types and the score?
+
+use super::tiling::{CONSUMERS, WG_ROWS};
+use crate::epilogue::InputKind;
+use crate::hopper::heads_check;
+use crate::plan::{PlanError, PlanErrors};
+use crate::spec::Key;
+use crate::{KernelSpec, Op};
+
+/// Columns of a head are multiples of it: four threads share a row of O and dO, and each reads 8 columns at a time.
+const COLUMNS: u32 = 32;
+/// Largest block along each dimension.
+const LARGEST: u32 = 512;
+/// Widest head.
+const WIDEST: u32 = 256;
+
+pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let of_rows = "a consumer warpgroup has 64 queries or keys of one block";
+    let of_columns = "they are K of two products and N of the others, and four threads share a row of O";
+    let sides = [
+        ("bm", "blocks of", "queries", spec.bm, WG_ROWS, LARGEST, of_rows),
+        ("bk", "blocks of", "keys", spec.bk, WG_ROWS, LARGEST, of_rows),
+        ("bn", "heads of", "columns", spec.bn, COLUMNS, WIDEST, of_columns),
+        ("d", "Q and K of", "columns", spec.score_depth(), COLUMNS, WIDEST, of_columns),
+    ];
+    for (key, what, of, value, unit, most, why) in sides {
+        if (value == 0 || value > most || !value.is_multiple_of(unit)) && (key != "d" || spec.d.is_some()) {
+            errors.push(PlanError::new(
+                key,
+                format!("{what} {value} {of} are not planned for op = {}", spec.op),
+                format!("{why}: a multiple of {unit} up to {most}"),
+                format!("{key} = {}", (value / unit * unit).clamp(unit, most)),
+            ));
+        }
+    }
+    let results = if spec.op == Op::AttentionDq { "dQ" } else { "dK and dV" };
+    heads_check::check_types(spec, results, "gradients are staged where operands of their size were", errors);
+    heads_check::check_foreign(spec, errors);
+    for (key, why) in [
+        (Key::Pack, "a tile has rows of one block"),
+        (Key::PackHeads, "each head of Q has tiles of its own, and the heads of a group are added in the kernel"),
+        (Key::Split, "a gradient is summed by one CTA, in one order"),
+    ] {
+        if spec.says(key) {
+            errors.push(PlanError::new(
+                key.as_str(),
+                format!("op = {} has no `{key}`", spec.op),
+                why,
+                format!("drop `{key}`"),
+            ));
+        }
+    }
+    check_score(spec, errors);
+    if let Some(number) = spec.consumers.filter(|number| *number != CONSUMERS) {
+        errors.push(PlanError::new(
+            "consumers",
+            format!("a gradient of {number} consumers is not planned"),
+            format!("a work tile is {WG_ROWS} rows of each of {CONSUMERS} warpgroups"),
+            format!("drop `consumers`, or consumers = {CONSUMERS}"),
+        ));
+    }
+}
+
+/// A score is one value of numbers whose derivative by the product is the scale.
+fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(program) = spec.score.map(|score| score.program()) else { return };
+    let mut refuse = |fact: String, why: &str, help: &str| {
+        errors.push(PlanError::new(Key::Score.as_str(), fact, why, help));
+    };
+    if let Some(reduction) = program.reduction() {
+        let fact = format!("a score has no `{}`", reduction.as_str());
+        return refuse(fact, "it is one value of a query and a key", "end the body in that value");
+    }
+    if let Some(input) = program.inputs().iter().find(|input| input.kind != InputKind::Scalar) {
+        refuse(
+            format!("a gradient under a score that reads `{}`, {}, is not planned", input.name, input.kind.words()),
+            "its score reads numbers alone: `f32` parameters, `i`, `j`, `head` and `batch`",
+            "drop `score`",
+        );
+    }
+    if !program.adds_to_scaled_product() {
+        refuse(
+            format!("a gradient under the score {} is not planned", program.text()),
+            "its derivative by `s` must be `scale` wherever it is not -inf: `s * scale`, terms without `s` added to it, and \
+             choices of it and -inf",
+            "drop `score`",
+        );
+    }
+}

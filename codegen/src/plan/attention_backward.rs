@@ -1,0 +1,77 @@
+//! What a launch of a part of an attention's gradient is told.
+//!
+//! With S = scale * Q K^T, P = exp(S - LSE) and dP = dO V^T, where the scores of a row depend on its products alone:
+//!
+//! ```text
+//! delta = rowsum(dO * O) - dLSE      dS = P * (dP - delta)
+//! dQ = scale * dS K                  by rows of blocks: `op = attention_dq`, which writes delta too
+//! dK = scale * dS^T Q, dV = P^T dO   by columns of blocks: `op = attention_dkv`, which reads it
+//! ```
+
+use crate::spec::Key;
+use crate::{KernelSpec, Op};
+
+use super::attention::{AttentionProblem, AttentionTiles, TensorStrides};
+
+/// The sizes of an attention whose gradient is computed, and how all tensors lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GradientProblem {
+    /// Sizes, and how Q, K, V and O lie.
+    pub attention: AttentionProblem,
+    /// How dO, dQ, dK and dV lie.
+    pub strides: [TensorStrides; 4],
+}
+
+/// Whose rows a work tile has: they stay in shared memory while those of the other side pass by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GradientSide {
+    /// Queries: dQ is summed over the keys that each row of blocks stores.
+    Queries,
+    /// Keys: dK and dV are summed over the queries that store each column of blocks, and over the heads that share a head of
+    /// K and V.
+    Keys,
+}
+
+/// How a kernel of a gradient divides its work: what must be known to list it.
+///
+/// A work tile is [`AttentionTiles::rows`] rows of one head of its side, and takes [`AttentionTiles::tile_words`] words:
+/// {first row, head, problem, first head of the other side, first step, steps, steps that each consumer computes}. A step is
+/// one run of rows of the other side and takes two words: the run's number and flags as in [`AttentionTiles`], and how many
+/// heads its head is beyond the tile's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GradientTiles {
+    /// Whose rows a tile has.
+    pub side: GradientSide,
+    /// The same as of an attention of this side's rows and the other side's: the block is transposed for
+    /// [`GradientSide::Keys`].
+    pub tiles: AttentionTiles,
+    /// Columns of Q and K.
+    pub depth: u32,
+}
+
+impl KernelSpec {
+    /// The kernels of the gradient of this attention: of dQ, then of dK and dV. Choices of the attention's kernel are left to
+    /// their plans.
+    #[must_use]
+    pub fn gradients(&self) -> [Self; 2] {
+        [Op::AttentionDq, Op::AttentionDkv].map(|op| self.facts_of(op))
+    }
+
+    /// The attention whose gradient this is a part of.
+    #[must_use]
+    pub fn attention_of_gradient(&self) -> Self {
+        self.facts_of(Op::Attention)
+    }
+
+    /// Another operation of the same tensors, every choice left to the plan.
+    fn facts_of(&self, op: Op) -> Self {
+        let mut spec = Self::new(self.bm, self.bn, self.bk);
+        Key::ALL.into_iter().filter(|key| key.is_fact()).for_each(|key| spec.copy_key(key, self));
+        Self { op, ..spec }
+    }
+}
+
+impl GradientTiles {
+    /// Words of a step.
+    pub const STEP_WORDS: usize = 2;
+}

@@ -1,0 +1,99 @@
+//! The kernels of an attention's gradient: their plans, refusals and text, and what ptxas makes of them.
+
+use std::fmt::Write;
+
+use bsr_codegen::{KernelSpec, Plan};
+
+use crate::golden::golden;
+use crate::planning::plan;
+use crate::ptxas;
+
+const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
+
+const BOTH: [&str; 2] = ["attention_dq", "attention_dkv"];
+
+#[test]
+fn plans_by_hand() {
+    let mut text = String::new();
+    for op in BOTH {
+        for sizes in [
+            "bm = 128, bn = 128, bk = 128, dtype = bf16",
+            "bm = 64, bn = 128, bk = 64",
+            "bm = 64, bn = 64, bk = 128, stages = 3",
+            "bm = 192, bn = 96, bk = 256, dtype = bf16",
+            "bm = 128, bn = 64, bk = 128, d = 128",
+            "bm = 128, bn = 128, bk = 128, score = \"|| if i >= j { s * scale } else { -inf }\"",
+        ] {
+            writeln!(text, "{}\n", plan(&format!("op = {op}, {sizes}"))).unwrap();
+        }
+    }
+    golden("attention_backward_plans", &text);
+}
+
+#[test]
+fn whole_kernels() {
+    for op in BOTH {
+        let plan = plan(&format!("op = {op}, bm = 64, bn = 64, bk = 64, stages = 2"));
+        golden(&format!("attention_backward_whole_{op}"), plan.ptx().text());
+    }
+}
+
+#[test]
+fn refusals() {
+    let mut text = String::new();
+    for spec in [
+        "op = attention_dq, bm = 96, bn = 128, bk = 128",
+        "op = attention_dkv, bm = 128, bn = 80, bk = 32",
+        "op = attention_dkv, bm = 128, bn = 256, bk = 128",
+        "op = attention_dkv, bm = 128, bn = 192, bk = 128",
+        "op = attention_dq, bm = 128, bn = 256, bk = 128",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, score = \"|cap: f32| cap * tanh(s * scale / cap)\"",
+        "op = attention_dkv, bm = 128, bn = 128, bk = 128, score = \"|bias: Cols<f32>| s * scale + bias\"",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, dtype = e4m3",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, out = f32",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, stages = 3",
+        "op = attention_dkv, bm = 128, bn = 128, bk = 128, k_step = 128",
+        "op = attention_dkv, bm = 128, bn = 128, bk = 128, k_step = 48",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, consumers = 3",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, pack = 4, split = auto",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, cluster = 2, epilogue = \"|| relu(acc)\"",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, d = 72",
+        "op = attention_dkv, bm = 128, bn = 128, bk = 128, mma = mma_sync",
+    ] {
+        let read: KernelSpec = spec.parse().unwrap();
+        writeln!(text, "{spec}\n{}\n", Plan::new(&read).expect_err(spec)).unwrap();
+    }
+    golden("attention_backward_refusals", &text);
+}
+
+/// Blocks, heads and types in turn.
+fn matrix() -> Vec<Plan> {
+    let mut plans = vec![];
+    for op in BOTH {
+        for (number, (bm, bk)) in [(128, 128), (64, 64), (64, 128), (128, 64), (192, 256)].into_iter().enumerate() {
+            for columns in [32, 64, 96, 128] {
+                let dtype = ["f16", "bf16"][number % 2];
+                plans.push(plan(&format!("op = {op}, bm = {bm}, bn = {columns}, bk = {bk}, dtype = {dtype}")));
+            }
+        }
+        for (d, bn) in [(128, 64), (64, 128), (96, 32)] {
+            plans.push(plan(&format!("op = {op}, bm = 128, bn = {bn}, bk = 128, d = {d}, dtype = bf16")));
+        }
+    }
+    let slopes = "score = \"|slope: f32| s * scale - slope * (head + 1 + batch) * abs(i - j)\"";
+    for op in BOTH {
+        plans.push(plan(&format!("op = {op}, bm = 128, bn = 160, bk = 128, dtype = bf16")));
+        for (bm, bk, columns) in [(128, 128, 128), (64, 64, 128), (64, 128, 64), (128, 128, 96)] {
+            for score in [CAUSAL, slopes] {
+                plans.push(plan(&format!("op = {op}, bm = {bm}, bn = {columns}, bk = {bk}, {score}")));
+            }
+        }
+    }
+    plans.push(plan("op = attention_dq, bm = 128, bn = 192, bk = 128, dtype = bf16"));
+    plans
+}
+
+#[test]
+fn ptxas_assembles_every_kernel_without_spills() {
+    ptxas::assemble_all(&matrix(), "attention-backward");
+}
