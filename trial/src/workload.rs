@@ -33,7 +33,7 @@ impl Facts {
     /// The facts of a spec: its choices are forgotten.
     pub fn of(spec: &KernelSpec) -> Self {
         // The width of the tile is what a spec cannot be without; no fact, but of attention, whose head dimension it is.
-        let bn = if spec.op == Op::Attention { spec.bn } else { ANY_BN };
+        let bn = if spec.op.is_of_heads() { spec.bn } else { ANY_BN };
         let mut facts = KernelSpec::new(spec.bm, bn, spec.bk);
         fact_keys().for_each(|key| facts.copy_key(key, spec));
         facts.accumulate = spec.accumulate.filter(|kind| *kind == Accumulate::Promoted);
@@ -53,9 +53,9 @@ impl Facts {
         (is(Dtype::F16) != is(Dtype::BF16)).then(|| Self(twin(self.0)))
     }
 
-    /// Whether it is an attention.
+    /// Whether it is an attention, or a part of the gradient of one.
     pub fn is_attention(&self) -> bool {
-        self.0.op == Op::Attention
+        self.0.op.is_of_heads()
     }
 
     /// Which operand is sparse.
@@ -99,7 +99,7 @@ impl FromStr for Facts {
 
     fn from_str(text: &str) -> Result<Self, SpecErrors> {
         if let Ok(spec) = text.parse::<KernelSpec>()
-            && spec.op == Op::Attention
+            && spec.op.is_of_heads()
         {
             return Ok(Self::of(&spec));
         }

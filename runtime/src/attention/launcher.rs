@@ -87,7 +87,7 @@ impl<T: Element + Plain> DeviceTensor<T> {
         self.sizes
     }
 
-    fn placed(&self) -> Placed<DevicePtr> {
+    pub(super) fn placed(&self) -> Placed<DevicePtr> {
         Placed { at: self.data.ptr(), sizes: self.sizes, strides: self.strides }
     }
 }

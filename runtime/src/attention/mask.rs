@@ -160,6 +160,15 @@ impl Mask {
         (row_ptr, columns, partial)
     }
 
+    /// The same blocks as keys see them: `keys x queries` pairs, the queries of each key in ascending order.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let (rows, columns) = self.blocks();
+        let lists = self.lists.iter().map(|list| list.transposed(rows, columns)).collect();
+        let (bm, bk) = self.block;
+        Self { queries: self.keys, keys: self.queries, block: (bk, bm), sharing: self.sharing, lists }
+    }
+
     /// Stored blocks of all patterns.
     pub fn stored(&self) -> usize {
         self.lists.iter().map(|list| list.indices.len()).sum()
@@ -198,6 +207,22 @@ impl Mask {
 }
 
 impl BlockList {
+    /// The blocks column by column, of so many rows and columns.
+    fn transposed(&self, rows: usize, columns: usize) -> Self {
+        let mut by_column: Vec<Vec<(u32, bool)>> = vec![vec![]; columns];
+        for row in 0..rows {
+            self.row(row).for_each(|(column, partial)| by_column[column as usize].push((row as u32, partial)));
+        }
+        let mut indptr = vec![0];
+        let mut end = 0;
+        indptr.extend(by_column.iter().map(|column| {
+            end += column.len() as u32;
+            end
+        }));
+        let (indices, partial) = by_column.into_iter().flatten().unzip();
+        Self { indptr, indices, partial }
+    }
+
     /// The stored blocks of a row: column, and whether scores are computed.
     pub fn row(&self, row: usize) -> impl Iterator<Item = (u32, bool)> + '_ {
         let range = self.indptr[row] as usize..self.indptr[row + 1] as usize;

@@ -10,6 +10,7 @@ mod device_mask;
 mod divide;
 mod error;
 mod generate;
+mod gradient;
 mod kernel;
 mod launcher;
 mod listed;
@@ -29,6 +30,12 @@ mod work;
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
+pub use gradient::{
+    GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, GradientWork, Saved, Summed, gradients_of_keys,
+    gradients_of_queries,
+};
+#[cfg(feature = "simulator")]
+pub use gradient::{SimulatedGradient, SimulatedGradients};
 pub use kernel::{AttentionKernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};

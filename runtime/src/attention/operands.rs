@@ -1,6 +1,6 @@
 //! Whether the operands of an attention fit a kernel and each other, on any machine.
 
-use bsr_codegen::{AttentionTiles, Dtype, Plan, TensorStrides};
+use bsr_codegen::{AttentionTiles, Dtype, KernelSpec, Plan, TensorStrides};
 
 use super::vector::{self, Extent, packed_strides};
 use super::{AttentionError, Shape};
@@ -79,7 +79,19 @@ pub(super) fn tiles(plan: &Plan) -> Result<AttentionTiles, AttentionError> {
 /// # Errors
 /// [`AttentionError::Size`] and [`AttentionError::Dtype`] where they do not belong together or to the kernel.
 pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) -> Result<Shape, AttentionError> {
-    let spec = plan.spec();
+    let shape = shape_of_sizes(plan.spec(), [q, k, v], dtype)?;
+    shape.check_tiles(&tiles(plan)?).map(|()| shape)
+}
+
+/// The same, whatever tiles the kernel has.
+///
+/// # Errors
+/// As [`shape_of`].
+pub(super) fn shape_of_sizes(
+    spec: &KernelSpec,
+    [q, k, v]: [[usize; 4]; 3],
+    dtype: Dtype,
+) -> Result<Shape, AttentionError> {
     if dtype != spec.a {
         return Err(AttentionError::Dtype { operand: "Q", found: dtype, expected: spec.a });
     }
@@ -106,15 +118,14 @@ pub(super) fn shape_of(plan: &Plan, [q, k, v]: [[usize; 4]; 3], dtype: Dtype) ->
         ));
     }
     let ([batch, heads, queries, _], columns) = (q, v[3]);
-    let shape = Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns };
-    shape.check_tiles(&tiles(plan)?).map(|()| shape)
+    Ok(Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns })
 }
 
 /// Whether the scale is one, and there is a number for each parameter of the score.
 ///
 /// # Errors
 /// [`AttentionError::Scale`] and [`AttentionError::Scalars`].
-fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<(), AttentionError> {
+pub(super) fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<(), AttentionError> {
     if !(scale > 0.0 && scale.is_finite()) {
         return Err(AttentionError::Scale(scale));
     }

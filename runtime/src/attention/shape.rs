@@ -101,9 +101,17 @@ impl Shape {
     /// As [`Shape::check`], and another number of columns.
     pub(super) fn check_tiles(&self, tiles: &AttentionTiles) -> Result<(), AttentionError> {
         self.check(tiles.packed)?;
-        if self.columns != tiles.columns as usize {
+        self.check_columns(tiles.columns)
+    }
+
+    /// Whether heads have the columns that a kernel was compiled for.
+    ///
+    /// # Errors
+    /// [`AttentionError::Size`].
+    pub(super) fn check_columns(&self, columns: u32) -> Result<(), AttentionError> {
+        if self.columns != columns as usize {
             return Err(AttentionError::size(
-                format!("heads of {} columns, and the kernel was compiled for {}", self.columns, tiles.columns),
+                format!("heads of {} columns, and the kernel was compiled for {columns}", self.columns),
                 "the head dimension is bn of the spec",
                 format!("a kernel with bn = {}", self.columns),
             ));

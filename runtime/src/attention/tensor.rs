@@ -83,6 +83,15 @@ impl<T: Element> Tensor<T> {
         &self.data[self.range(at)]
     }
 
+    /// The same to be written.
+    ///
+    /// # Panics
+    /// As [`Tensor::row`].
+    pub fn row_mut(&mut self, at: [usize; 3]) -> &mut [T] {
+        let range = self.range(at);
+        &mut self.data[range]
+    }
+
     fn range(&self, [problem, head, row]: [usize; 3]) -> std::ops::Range<usize> {
         let [batch, heads, rows, columns] = self.sizes;
         assert!(problem < batch && head < heads && row < rows, "row {row} of head {head} of problem {problem}");

@@ -144,7 +144,12 @@ impl Tile {
 
 /// Heads of K and V that fit L2 together.
 pub(super) fn heads_together(shape: &Shape) -> usize {
-    let head_bytes = 2 * 2 * shape.keys * shape.columns;
+    heads_that_fit(shape.keys, shape.columns)
+}
+
+/// Heads of two tensors of so many rows that fit L2 together.
+pub(super) fn heads_that_fit(rows: usize, columns: usize) -> usize {
+    let head_bytes = 2 * 2 * rows * columns;
     (L2_BYTES / head_bytes.max(1)).max(1)
 }
 
@@ -167,7 +172,14 @@ pub(super) fn check_sharing(tiles: &AttentionTiles, sharing: Sharing) -> Result<
 }
 
 fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), AttentionError> {
-    let block = (tiles.block.0 as usize, tiles.block.1 as usize);
+    check_mask_sizes(tiles.block, shape, mask)?;
+    check_sharing(tiles, mask.sharing())?;
+    check_runs((shape.keys, "keys"), tiles.run())
+}
+
+/// Whether a mask has a kernel's blocks and a shape's sizes.
+pub(super) fn check_mask_sizes(block: (u32, u32), shape: &Shape, mask: &Mask) -> Result<(), AttentionError> {
+    let block = (block.0 as usize, block.1 as usize);
     if mask.block() != block {
         let (bm, bk) = mask.block();
         return Err(AttentionError::size(
@@ -192,14 +204,18 @@ fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), 
             "one pattern for each",
         ));
     }
-    check_sharing(tiles, mask.sharing())?;
-    let runs = shape.keys.div_ceil(tiles.run() as usize);
-    if runs > AttentionTiles::NUMBER as usize {
-        return Err(AttentionError::size(
-            format!("{} keys are too many", shape.keys),
-            format!("{runs} runs of {} keys; their numbers have 26 bits", tiles.run()),
-            "fewer keys",
-        ));
-    }
     Ok(())
+}
+
+/// Whether runs of so many rows of the other side can be numbered.
+pub(super) fn check_runs((rows, what): (usize, &str), run: u32) -> Result<(), AttentionError> {
+    let runs = rows.div_ceil(run as usize);
+    match runs > AttentionTiles::NUMBER as usize {
+        true => Err(AttentionError::size(
+            format!("{rows} {what} are too many"),
+            format!("{runs} runs of {run} {what}; their numbers have 26 bits"),
+            format!("fewer {what}"),
+        )),
+        false => Ok(()),
+    }
 }

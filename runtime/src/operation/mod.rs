@@ -3,6 +3,7 @@
 
 mod attention;
 pub(crate) mod check;
+mod gradient;
 mod inputs;
 mod on_matrices;
 pub(crate) mod product;
@@ -20,6 +21,7 @@ use crate::error::KernelError;
 use crate::gpu::{DeviceInput, DeviceInputs, Stored, UntypedDense, UntypedVector};
 use crate::machine::{Lists, Session, Work};
 pub(crate) use attention::Attention;
+pub(crate) use gradient::Gradient;
 pub(crate) use inputs::program_of;
 pub(crate) use on_matrices::{Matrix, OnMatrices, check_batch, check_sizes, result_shape};
 pub(crate) use product::Product;

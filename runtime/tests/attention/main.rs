@@ -9,6 +9,7 @@ mod accuracy;
 mod drawn;
 mod gpu;
 mod gpu_repeated;
+mod gradient;
 mod masks;
 mod refusals;
 mod simulated;

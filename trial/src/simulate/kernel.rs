@@ -1,7 +1,7 @@
 //! A kernel of any operation on the simulator.
 
-use bsr_codegen::Plan;
-use bsr_runtime::attention::SimulatedAttention;
+use bsr_codegen::{Op, Plan};
+use bsr_runtime::attention::{SimulatedAttention, SimulatedGradient};
 use bsr_runtime::simulated::{Coverage, Simulated, Statement};
 
 use crate::{Failure, Planned};
@@ -13,6 +13,8 @@ pub enum SimulatedKernel {
     Product(Box<Simulated>),
     /// Of an attention.
     Attention(Box<SimulatedAttention>),
+    /// Of a part of an attention's gradient.
+    Gradient(Box<SimulatedGradient>),
 }
 
 impl From<Simulated> for SimulatedKernel {
@@ -24,6 +26,12 @@ impl From<Simulated> for SimulatedKernel {
 impl From<SimulatedAttention> for SimulatedKernel {
     fn from(kernel: SimulatedAttention) -> Self {
         Self::Attention(Box::new(kernel))
+    }
+}
+
+impl From<SimulatedGradient> for SimulatedKernel {
+    fn from(kernel: SimulatedGradient) -> Self {
+        Self::Gradient(Box::new(kernel))
     }
 }
 
@@ -42,9 +50,10 @@ impl SimulatedKernel {
     /// # Errors
     /// What the simulator does not model, with line and column.
     pub fn of_text(plan: &Plan, text: &str, entry: &str) -> Result<Self, Failure> {
-        Ok(match plan.attention_tiles() {
-            Some(_) => SimulatedAttention::new(plan, text, entry)?.into(),
-            None => Simulated::new(plan, text, entry)?.into(),
+        Ok(match plan.spec().op {
+            Op::Attention => SimulatedAttention::new(plan, text, entry)?.into(),
+            Op::AttentionDq | Op::AttentionDkv => SimulatedGradient::new(plan, text, entry)?.into(),
+            Op::Dsd | Op::Dds | Op::Sdd => Simulated::new(plan, text, entry)?.into(),
         })
     }
 
@@ -53,6 +62,7 @@ impl SimulatedKernel {
         match self {
             Self::Product(kernel) => kernel.plan(),
             Self::Attention(kernel) => kernel.plan(),
+            Self::Gradient(kernel) => kernel.plan(),
         }
     }
 
@@ -61,6 +71,7 @@ impl SimulatedKernel {
         match self {
             Self::Product(kernel) => kernel.records(),
             Self::Attention(kernel) => kernel.records(),
+            Self::Gradient(kernel) => kernel.records(),
         }
     }
 
@@ -69,6 +80,7 @@ impl SimulatedKernel {
         match self {
             Self::Product(kernel) => kernel.statements(coverage),
             Self::Attention(kernel) => kernel.statements(coverage),
+            Self::Gradient(kernel) => kernel.statements(coverage),
         }
     }
 
@@ -77,7 +89,9 @@ impl SimulatedKernel {
     pub(crate) fn product(&self) -> Result<&Simulated, Failure> {
         match self {
             Self::Product(kernel) => Ok(kernel),
-            Self::Attention(_) => Err(Failure::bad_input("a kernel of attention multiplies no matrices")),
+            Self::Attention(_) | Self::Gradient(_) => {
+                Err(Failure::bad_input("a kernel of attention multiplies no matrices"))
+            }
         }
     }
 
@@ -86,7 +100,16 @@ impl SimulatedKernel {
     pub(crate) fn attention(&self) -> Result<&SimulatedAttention, Failure> {
         match self {
             Self::Attention(kernel) => Ok(kernel),
-            Self::Product(_) => Err(Failure::bad_input("a kernel of another operation computes no attention")),
+            _ => Err(Failure::bad_input("a kernel of another operation computes no attention")),
+        }
+    }
+
+    /// # Errors
+    /// Bad input: a kernel of another operation.
+    pub(crate) fn gradient(&self) -> Result<&SimulatedGradient, Failure> {
+        match self {
+            Self::Gradient(kernel) => Ok(kernel),
+            _ => Err(Failure::bad_input("a kernel of another operation computes no gradient")),
         }
     }
 }

@@ -17,7 +17,7 @@ fn operation(op: Op) -> &'static dyn Operation {
     match op {
         Op::Dsd | Op::Dds => &Products,
         Op::Sdd => &Sddmms,
-        Op::Attention => &Attentions,
+        Op::Attention | Op::AttentionDq | Op::AttentionDkv => &Attentions,
     }
 }
 

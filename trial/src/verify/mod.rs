@@ -181,6 +181,11 @@ impl Verdict {
         Ok(Self { second: expected.fault_of_second(got)?, ..self })
     }
 
+    /// The same with what is wrong with a further result, in words.
+    pub(crate) fn with_fault(self, fault: Option<String>) -> Self {
+        Self { second: fault, ..self }
+    }
+
     /// The one of two that is further from right: first of all the one with more elements that were not written, then
     /// the one with elements beyond their bounds.
     pub fn worse(self, other: Self) -> Self {

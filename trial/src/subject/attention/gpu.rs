@@ -19,7 +19,7 @@ use crate::{Failure, Planned};
 const ROWS: usize = 512;
 
 /// Makes an attention's problem for a kernel, whose blocks it has.
-type ProblemOf = Box<dyn Fn(&Planned) -> Result<Problem, Failure>>;
+pub(super) type ProblemOf = Box<dyn Fn(&Planned) -> Result<Problem, Failure>>;
 
 /// Tensors of an attention on a device, shared by kernels of one type.
 pub(crate) struct AttentionOperands {

@@ -1,6 +1,9 @@
 //! Attentions: what is attended to, on a GPU and on the simulator, and whether O and LSE are right.
 
 mod gpu;
+mod gradient;
+mod gradient_gpu;
+mod gradient_simulate;
 mod kinds;
 mod problem;
 mod simulate;
@@ -10,7 +13,7 @@ use std::rc::Rc;
 
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::Pattern;
-use bsr_runtime::attention::Shape;
+use bsr_runtime::attention::{AttentionError, Shape};
 use bsr_runtime::gpu::Device;
 
 use super::{About, Operation, Subject};
@@ -21,7 +24,9 @@ use crate::verify::RowChoice;
 use crate::workload::{Facts, Heads, Source, Workload};
 use crate::{Failure, Planned, memory};
 use gpu::AttentionOperands;
-use kinds::AttentionTrial;
+pub use gradient::Backward;
+use gradient_gpu::GradientOperands;
+use kinds::{AttentionTrial, GradientTrial};
 pub use problem::{Problem, expected};
 pub use verify::{tolerance, verdict};
 
@@ -42,15 +47,28 @@ impl Operation for Attentions {
     }
 
     fn kinds(&self, plan: &Plan, seed: u64, count: Option<usize>) -> Result<Vec<Box<dyn Trial>>, Failure> {
-        let mut all = kinds::trials(plan, seed, 0)?;
+        let of_round = |round| kinds_of_round(plan, seed, round);
+        let mut all = of_round(0)?;
         let count = count.unwrap_or(all.len());
         for round in 1.. {
             if all.len() >= count {
                 break;
             }
-            all.extend(kinds::trials(plan, seed, round)?);
+            all.extend(of_round(round)?);
         }
-        Ok(all.into_iter().take(count).map(|trial| Box::new(trial) as Box<dyn Trial>).collect())
+        all.truncate(count);
+        Ok(all)
+    }
+}
+
+/// The problems of one round of an attention, or of a part of the gradient of one.
+fn kinds_of_round(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Box<dyn Trial>>, AttentionError> {
+    fn boxed<T: Trial + 'static>(trials: Vec<T>) -> Vec<Box<dyn Trial>> {
+        trials.into_iter().map(|trial| Box::new(trial) as Box<dyn Trial>).collect()
+    }
+    match plan.spec().op.is_gradient() {
+        true => kinds::trials_of_gradient(plan, seed, round).map(boxed),
+        false => kinds::trials(plan, seed, round).map(boxed),
     }
 }
 
@@ -65,7 +83,7 @@ impl AttentionSubject {
     /// Bad input: flags of a product.
     fn new(request: &Request, defaults: Defaults, spec: &KernelSpec) -> Result<Self, Failure> {
         if let Some((flag, why)) = request.flag_of_products() {
-            let message = format!("{flag} beside op = attention: {why}\n  help: --m queries, --n keys, --pattern");
+            let message = format!("{flag} beside op = {}: {why}\n  help: --m queries, --n keys, --pattern", spec.op);
             return Err(Failure::bad_input(message));
         }
         let (queries, heads) = match defaults {
@@ -111,7 +129,7 @@ impl Subject for AttentionSubject {
             structure: self.workload(spec).structure()?,
             fill_in: None,
             products: 1,
-            flops: problem.flops(),
+            flops: if spec.op.is_gradient() { problem.gradient_flops(spec.op) } else { problem.flops() },
             has_dense: false,
         })
     }
@@ -125,12 +143,20 @@ impl Subject for AttentionSubject {
     }
 
     fn trial(&self, plan: &Plan, _shrinks: bool) -> Result<Box<dyn Trial>, Failure> {
-        Ok(Box::new(AttentionTrial::new(plan, self.problem(plan.spec())?)))
+        let problem = self.problem(plan.spec())?;
+        Ok(match plan.spec().op.is_gradient() {
+            true => Box::new(GradientTrial::new(plan, problem)),
+            false => Box::new(AttentionTrial::new(plan, problem)),
+        })
     }
 
     fn on(self: Rc<Self>, device: &Device, rows: RowChoice, steps: &Steps) -> Box<dyn OnDevice> {
-        let problem = move |planned: &Planned| self.problem(planned.spec());
-        Box::new(AttentionOperands::new(Box::new(problem), device, rows, steps))
+        let is_gradient = self.0.facts.op().is_gradient();
+        let problem = Box::new(move |planned: &Planned| self.problem(planned.spec()));
+        match is_gradient {
+            true => Box::new(GradientOperands::new(problem, device, rows, steps)),
+            false => Box::new(AttentionOperands::new(problem, device, rows, steps)),
+        }
     }
 }
 

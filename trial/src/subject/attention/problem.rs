@@ -1,6 +1,6 @@
 //! What is attended to: sizes, mask, numbers, and tensors that are drawn.
 
-use bsr_codegen::{Dtype, Epilogue, KernelSpec};
+use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 
 use bsr_runtime::Element;
 use bsr_runtime::attention::{HeadOrder, HostVector, Mask, ScoreInputs, Shape, Tensor, reference_of};
@@ -83,6 +83,13 @@ impl Problem {
     /// Operations on stored blocks.
     pub fn flops(&self) -> u64 {
         2 * self.mask.pairs(self.shape.batch, self.shape.heads) * (self.depth + self.shape.columns) as u64
+    }
+
+    /// Operations on stored blocks of a kernel of the gradient: three products of dQ, or four of dK and dV.
+    pub fn gradient_flops(&self, op: Op) -> u64 {
+        let (depth, columns) = (self.depth as u64, self.shape.columns as u64);
+        let each = if op == Op::AttentionDq { 2 * depth + columns } else { 2 * (depth + columns) };
+        2 * self.mask.pairs(self.shape.batch, self.shape.heads) * each
     }
 
     /// Bytes of Q, K, V and O, which move at least once.

@@ -4,6 +4,7 @@
 //! and end it, and vectors of a score differ in neighbouring elements, heads and problems.
 
 mod edges;
+mod gradient;
 mod kinds;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::Failure;
 use crate::kinds::{EFFORT, Trial};
 use crate::simulate::{Drawn, SimulatedKernel};
 use crate::verify::RowChoice;
+pub(crate) use gradient::{GradientTrial, trials as trials_of_gradient};
 use kinds::Sizes;
 
 /// CTAs that share the work, of one problem after the other.

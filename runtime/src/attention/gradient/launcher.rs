@@ -1,0 +1,213 @@
+//! A gradient on a GPU.
+
+use bsr_codegen::Plan;
+
+use super::operands::{problem, shape};
+use super::work::GradientWork;
+use crate::Element;
+use crate::attention::operands::check_numbers;
+use crate::attention::{AttentionError, DeviceTensor, Mask, Shape};
+use crate::gpu::{Device, DeviceBuffer, Function, Plain, StreamRef};
+use crate::launcher::UploadedWork;
+use crate::machine::Lists;
+use crate::operation::{self, Gradient};
+
+/// What a gradient is computed from, on a device.
+#[derive(Debug)]
+pub struct GradientInputs<'i, T: Plain> {
+    /// Q, K and V.
+    pub tensors: [&'i DeviceTensor<T>; 3],
+    /// O, and LSE of each query: what a forward launch gave.
+    pub output: &'i DeviceTensor<T>,
+    /// LSE of each query.
+    pub lse: &'i DeviceBuffer<f32>,
+    /// dO.
+    pub output_gradient: &'i DeviceTensor<T>,
+    /// The gradient of LSE, where something depends on it.
+    pub lse_gradient: Option<&'i DeviceBuffer<f32>>,
+    /// What products are multiplied by.
+    pub scale: f32,
+    /// The numbers of the score, in the order of its parameters.
+    pub scalars: &'i [f32],
+}
+
+/// Where dQ, dK, dV and delta go.
+#[derive(Debug)]
+pub struct GradientOutputs<'o, T: Plain> {
+    /// dQ, of Q's sizes.
+    pub dq: &'o mut DeviceTensor<T>,
+    /// dK, of K's sizes.
+    pub dk: &'o mut DeviceTensor<T>,
+    /// dV, of V's sizes.
+    pub dv: &'o mut DeviceTensor<T>,
+    /// What the kernel of dQ passes on to that of dK and dV: as many elements as LSE has.
+    pub delta: &'o mut DeviceBuffer<f32>,
+}
+
+/// A mask in the form in which both kernels read it, for tensors of one shape.
+#[derive(Debug)]
+pub struct GradientPattern {
+    shape: Shape,
+    works: [Work; 2],
+}
+
+#[derive(Debug)]
+struct Work {
+    /// Heads and tiles.
+    uploaded: UploadedWork,
+    steps: DeviceBuffer<u32>,
+}
+
+/// The two kernels of a gradient on a device.
+#[derive(Debug)]
+pub struct GradientLauncher {
+    kernels: [crate::Launcher; 2],
+}
+
+impl GradientLauncher {
+    /// Loads the kernels of the plans of dQ and of dK and dV, whose text the driver compiles.
+    ///
+    /// # Errors
+    /// [`AttentionError::Operation`] for plans of other operations; what loading a kernel answers.
+    pub fn load(device: &Device, plans: [&Plan; 2]) -> Result<Self, AttentionError> {
+        let [dq, dkv] = plans.map(|plan| {
+            plan.gradient_tiles().ok_or(AttentionError::Operation(plan.spec().op))?;
+            let ptx = plan.ptx();
+            Ok::<_, AttentionError>(crate::Launcher::load(device, plan, ptx.text(), ptx.entry())?)
+        });
+        Ok(Self { kernels: [dq?, dkv?] })
+    }
+
+    /// The same with another text of one of the kernels, 0 or 1, or machine code that ptxas made of it.
+    ///
+    /// # Errors
+    /// As [`GradientLauncher::load`]; [`AttentionError::Gpu`] for bytes that are no whole cubin, or of another architecture.
+    pub fn with_text(mut self, number: usize, text: &str, cubin: Option<&[u8]>) -> Result<Self, AttentionError> {
+        let (plan, device) = (self.kernels[number].plan(), self.kernels[number].device());
+        self.kernels[number] = match cubin {
+            Some(cubin) => crate::Launcher::load_cubin(device, plan, cubin, &plan.entry())?,
+            None => crate::Launcher::load(device, plan, text, &plan.entry())?,
+        };
+        Ok(self)
+    }
+
+    /// The plan of the kernel of dQ, and that of the kernel of dK and dV.
+    pub fn plans(&self) -> [&Plan; 2] {
+        self.kernels.each_ref().map(crate::Launcher::plan)
+    }
+
+    /// The loaded functions.
+    pub fn functions(&self) -> [&Function; 2] {
+        self.kernels.each_ref().map(crate::Launcher::function)
+    }
+
+    /// Makes the work of a mask for tensors of one shape, for both kernels.
+    ///
+    /// # Errors
+    /// A mask that does not fit the kernels or the shape.
+    pub fn pattern(&self, mask: &Mask, shape: Shape) -> Result<GradientPattern, AttentionError> {
+        let [dq, dkv] = self.kernels.each_ref().map(|kernel| {
+            let form = kernel.plan().gradient_tiles().ok_or(AttentionError::Operation(kernel.plan().spec().op))?;
+            let work = GradientWork::new(&form, &shape, mask, kernel.clusters())?;
+            // A mask without blocks has no steps, and an address all the same.
+            let steps = if work.steps.is_empty() { &[0, 0][..] } else { &work.steps };
+            let steps = DeviceBuffer::from_slice(kernel.device(), steps)?;
+            let lists = [&work.heads[..], &work.tiles, &[]];
+            let uploaded = UploadedWork::new(kernel.device(), [work.ctas(), 1], lists, 0)?;
+            Ok::<_, AttentionError>(Work { uploaded, steps })
+        });
+        Ok(GradientPattern { shape, works: [dq?, dkv?] })
+    }
+
+    /// Enqueues both kernels on `stream` and returns at once. Keep tensors and pattern alive until the stream has been
+    /// synchronized.
+    ///
+    /// # Errors
+    /// Tensors that do not fit the kernels or the pattern. Nothing is launched in these cases.
+    pub fn launch<'s, T: Element + Plain>(
+        &self,
+        stream: impl Into<StreamRef<'s>>,
+        inputs: &GradientInputs<'_, T>,
+        pattern: &GradientPattern,
+        outputs: &mut GradientOutputs<'_, T>,
+    ) -> Result<(), AttentionError> {
+        let stream = stream.into();
+        for number in 0..self.kernels.len() {
+            self.launch_one(number, stream, inputs, pattern, outputs)?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues one of the two kernels, so that it can be timed alone: 0 is that of dQ, which writes what 1 reads.
+    ///
+    /// # Errors
+    /// As [`GradientLauncher::launch`].
+    ///
+    /// # Panics
+    /// For another number.
+    pub fn launch_one<'s, T: Element + Plain>(
+        &self,
+        number: usize,
+        stream: impl Into<StreamRef<'s>>,
+        inputs: &GradientInputs<'_, T>,
+        pattern: &GradientPattern,
+        outputs: &mut GradientOutputs<'_, T>,
+    ) -> Result<(), AttentionError> {
+        let (kernel, work, stream) = (&self.kernels[number], &pattern.works[number], stream.into());
+        let ([q, k, v], o, dout) = (inputs.tensors, inputs.output, inputs.output_gradient);
+        let sizes = [q, k, v, o, dout].map(DeviceTensor::sizes);
+        let of_queries = [Some(inputs.lse.len()), inputs.lse_gradient.map(DeviceBuffer::len)];
+        check_numbers(kernel.plan(), inputs.scale, inputs.scalars)?;
+        let shape = shape(kernel.plan(), sizes, of_queries, T::DTYPE)?;
+        if shape != pattern.shape {
+            return Err(AttentionError::size(
+                "the pattern was made for tensors of other sizes",
+                format!("{:?}, not {shape:?}", pattern.shape),
+                "`GradientLauncher::pattern` with this shape",
+            ));
+        }
+        let GradientOutputs { dq, dk, dv, delta } = outputs;
+        if delta.len() != shape.rows() {
+            return Err(AttentionError::size(
+                format!("delta has {} elements", delta.len()),
+                format!("problems x heads x queries = {}", shape.rows()),
+                "one for each query of each head",
+            ));
+        }
+        for (name, of, gradient) in [("dQ", q, &**dq), ("dK", k, &**dk), ("dV", v, &**dv)] {
+            if gradient.sizes() != of.sizes() {
+                return Err(AttentionError::size(
+                    format!("{name} is {:?}", gradient.sizes()),
+                    format!("{:?}: what it is the gradient of", of.sizes()),
+                    "a gradient of these sizes",
+                ));
+            }
+        }
+        let all = [q, k, v, o, dout, &**dq, &**dk, &**dv];
+        let problem = problem(&shape, all.map(|tensor| tensor.placed().strides));
+        // What has no elements is not read or written: any valid address serves.
+        let valid = if shape.queries == 0 { k } else { q }.placed().at;
+        let at = |tensor: &DeviceTensor<T>| if tensor.sizes().contains(&0) { valid } else { tensor.placed().at };
+        let operands = Gradient {
+            tensors: [q, k, v, o, dout].map(at),
+            lse: inputs.lse.ptr(),
+            lse_gradient: inputs.lse_gradient.map(DeviceBuffer::ptr),
+            delta: delta.ptr(),
+            first: at(if number == 0 { &**dq } else { &**dk }),
+            second: (number == 1).then(|| at(&**dv)),
+            scale: inputs.scale,
+            scalars: inputs.scalars,
+            problem,
+        };
+        let gpu = kernel.machine();
+        // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
+        // above have found to be those of the problem; the pattern was made for these kernels and sizes, so that no step is
+        // beyond the rows. The gradients are borrowed mutably, as is delta.
+        unsafe {
+            operation::launch(&mut gpu.on(stream), kernel.plan(), &operands, |_| {
+                let lists = work.uploaded.lists(stream)?;
+                Ok((work.uploaded.grid, Lists { columns: Some(work.steps.ptr()), probes: gpu.rings(), ..lists }))
+            })
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Gradients in f64, and how far off right kernels may be.
+//!
+//! **Rounding.** P and dS are rounded to the type before they are multiplied, by at most `u = 2^-p` of their value with p
+//! significant bits. The errors of the pairs of a row are independent; the bound is `4 u` of the root of the sum of their
+//! squares, times what they are multiplied by, and `u` of the element itself.
+//!
+//! **Exponentials and sums.** An error of a score is a relative error of P, as of a forward kernel; dP and delta are f32 sums
+//! of exact products. All of these errors add up.
+
+use bsr_codegen::epilogue::{Pair, Program};
+use bsr_codegen::{Dtype, Epilogue};
+
+use super::Saved;
+use crate::Element;
+use crate::attention::{Mask, Shape};
+use crate::reference::{f32_sums, half_ulp};
+
+/// How many times what independent roundings lead to is right.
+const SPREAD: f64 = 4.0;
+/// The relative error of a score, and of an exponential.
+const OF_SCORE: f64 = 1.0 / (1 << 19) as f64;
+/// Below it, values of f16 are rounded to multiples of 2^-24.
+const LEAST_F16: f64 = 1.0 / (1 << 14) as f64;
+
+/// Rows of a gradient, one after the other, and how far off each element may be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summed {
+    /// The elements.
+    pub values: Vec<f64>,
+    /// How far off each may be.
+    pub bounds: Vec<f64>,
+}
+
+/// dQ of some queries, each `[problem, head, query]`.
+///
+/// # Panics
+/// For tensors or a mask that do not fit `shape`.
+pub fn gradients_of_queries<T: Element>(
+    shape: &Shape,
+    mask: &Mask,
+    saved: &Saved<'_, T>,
+    score: Option<Epilogue>,
+    queries: impl IntoIterator<Item = [usize; 3]>,
+) -> Summed {
+    let (bm, bk) = mask.block();
+    let [_, k, _] = saved.tensors;
+    let mut summed = Summed::default();
+    for [problem, head, query] in queries {
+        let list = &mask.lists()[mask.pattern(problem, head, shape.heads)];
+        let of_query = OfQuery::new(shape, saved, [problem, head, query]);
+        let mut row = Row::<T>::new(saved.tensors[0].sizes()[3]);
+        for (column, partial) in list.row(query / bm) {
+            let program = score.filter(|_| partial).map(|score| score.program());
+            let first = column as usize * bk;
+            for key in first..(first + bk).min(shape.keys) {
+                let at = [problem, shape.key_head(head), key];
+                let (_, slope) = of_query.pair(saved, program, at);
+                row.add(slope, k.row(at));
+            }
+        }
+        row.end(f64::from(saved.scale), &mut summed);
+    }
+    summed
+}
+
+/// dK and dV of some keys, each `[problem, head of K and V, key]`.
+///
+/// # Panics
+/// For tensors or a mask that do not fit `shape`.
+pub fn gradients_of_keys<T: Element>(
+    shape: &Shape,
+    mask: &Mask,
+    saved: &Saved<'_, T>,
+    score: Option<Epilogue>,
+    keys: impl IntoIterator<Item = [usize; 3]>,
+) -> [Summed; 2] {
+    let by_keys = mask.transposed();
+    let (bk, bm) = by_keys.block();
+    let group = shape.heads / shape.key_heads;
+    let [q, _, _] = saved.tensors;
+    let mut summed = [Summed::default(), Summed::default()];
+    for [problem, key_head, key] in keys {
+        let mut of_key = Row::<T>::new(q.sizes()[3]);
+        let mut of_value = Row::<T>::new(shape.columns);
+        for head in key_head * group..(key_head + 1) * group {
+            let list = &by_keys.lists()[by_keys.pattern(problem, head, shape.heads)];
+            for (block, partial) in list.row(key / bk) {
+                let program = score.filter(|_| partial).map(|score| score.program());
+                let first = block as usize * bm;
+                for query in first..(first + bm).min(shape.queries) {
+                    let at = [problem, head, query];
+                    let of_query = OfQuery::new(shape, saved, at);
+                    let place = [problem, key_head, key];
+                    let (probability, slope) = of_query.pair(saved, program, place);
+                    of_key.add(slope, q.row(at));
+                    of_value.add(probability, saved.output_gradient.row(at));
+                }
+            }
+        }
+        of_key.end(f64::from(saved.scale), &mut summed[0]);
+        of_value.end(1.0, &mut summed[1]);
+    }
+    summed
+}
+
+/// A value, and how far off it may be before it is rounded.
+#[derive(Clone, Copy)]
+struct Near {
+    value: f64,
+    error: f64,
+}
+
+/// What a query's pairs have in common.
+struct OfQuery<'n, T> {
+    at: [usize; 3],
+    q: &'n [T],
+    dout: &'n [T],
+    lse: f64,
+    delta: Near,
+}
+
+impl<'n, T: Element> OfQuery<'n, T> {
+    fn new(shape: &Shape, saved: &Saved<'n, T>, at @ [problem, head, query]: [usize; 3]) -> Self {
+        let place = (problem * shape.heads + head) * shape.queries + query;
+        let (output, dout) = (saved.output.row(at), saved.output_gradient.row(at));
+        let mut delta = product::<T>(output, dout);
+        delta.value -= saved.lse_gradient.map_or(0.0, |values| f64::from(values[place]));
+        Self { at, q: saved.tensors[0].row(at), dout, lse: f64::from(saved.lse[place]), delta }
+    }
+
+    /// P and dS, without the scale, of a pair of the query and a key. The derivative of a score by the product is the scale.
+    fn pair(&self, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> (Near, Near) {
+        let (scale, product) = (f64::from(saved.scale), product::<T>(self.q, saved.tensors[1].row(key)));
+        let score = match score {
+            Some(score) => {
+                let inputs: Vec<f64> = saved.scalars.iter().map(|value| f64::from(*value)).collect();
+                let ([batch, head, query], key) = (self.at, key[2]);
+                score.score(&Pair { product: product.value, query, key, head, batch, scale, inputs: &inputs })
+            }
+            None => product.value * scale,
+        };
+        if self.lse == f64::NEG_INFINITY || score == f64::NEG_INFINITY {
+            let nothing = Near { value: 0.0, error: 0.0 };
+            return (nothing, nothing);
+        }
+        let value = (score - self.lse).exp();
+        let error = value * (OF_SCORE * (1.0 + score.abs() + self.lse.abs()) + scale * product.error);
+        let dp = self::product::<T>(self.dout, saved.tensors[2].row(key));
+        let by = dp.value - self.delta.value;
+        let of_slope = error * by.abs() + value * (dp.error + self.delta.error);
+        (Near { value, error }, Near { value: value * by, error: of_slope })
+    }
+}
+
+/// The product of two rows, which kernels sum in f32.
+fn product<T: Element>(a: &[T], b: &[T]) -> Near {
+    let products = a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64());
+    let (value, squares) = products.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    Near { value, error: f32_sums(T::DTYPE, a.len()) * squares.sqrt() }
+}
+
+/// A row of a gradient, as it grows.
+struct Row<T> {
+    elements: Vec<OfElement>,
+    terms: usize,
+    of: std::marker::PhantomData<T>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct OfElement {
+    value: f64,
+    /// Of what is rounded times what it is multiplied by.
+    squares: f64,
+    error: f64,
+}
+
+impl<T: Element> Row<T> {
+    fn new(columns: usize) -> Self {
+        Self { elements: vec![OfElement::default(); columns], terms: 0, of: std::marker::PhantomData }
+    }
+
+    fn least() -> f64 {
+        if T::DTYPE == Dtype::F16 { LEAST_F16 } else { 0.0 }
+    }
+
+    fn add(&mut self, factor: Near, row: &[T]) {
+        let weight = if factor.value == 0.0 { 0.0 } else { factor.value.abs().max(Self::least()) };
+        self.terms += 1;
+        for (element, value) in self.elements.iter_mut().zip(row) {
+            let value = value.to_f64();
+            element.value += factor.value * value;
+            element.squares += (weight * value).powi(2);
+            element.error += factor.error * value.abs();
+        }
+    }
+
+    fn end(self, scale: f64, into: &mut Summed) {
+        let (rounding, sums) = (half_ulp(T::DTYPE), f32_sums(T::DTYPE, self.terms.max(1)));
+        for OfElement { value, squares, error } in self.elements {
+            let value = value * scale;
+            into.values.push(value);
+            into.bounds.push(
+                scale * ((SPREAD * rounding + sums) * squares.sqrt() + error)
+                    + rounding * value.abs().max(Self::least()),
+            );
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Kernels of a gradient on the simulator.
+
+use bsr_codegen::{GradientSide, GradientTiles, Plan};
+use bsr_simulator::{Coverage, Options, Report, Statement};
+
+use super::operands::problem;
+use super::{GradientWork, Saved};
+use crate::Element;
+use crate::attention::{AttentionError, Mask, Tensor};
+use crate::error::SimulatedError;
+use crate::launcher::Launcher;
+use crate::machine::Sim;
+use crate::operation::{self, Gradient};
+use crate::simulated::Simulator;
+
+/// CTAs that share the work unless it is said otherwise.
+const CTAS: u32 = 3;
+
+/// A kernel of a gradient on the simulator: that of dQ, or that of dK and dV.
+#[derive(Clone, Debug)]
+pub struct SimulatedGradient {
+    launcher: Launcher<Simulator>,
+    form: GradientTiles,
+}
+
+/// What a kernel computed.
+#[derive(Clone, Debug)]
+pub struct SimulatedGradients<T> {
+    /// dQ alone, or dK and dV.
+    pub gradients: Vec<Tensor<T>>,
+    /// delta of each query that has keys, of a kernel of dQ; NaN of the others. Of a kernel of dK and dV, what it was given.
+    pub delta: Vec<f32>,
+    /// What was found.
+    pub report: Report,
+}
+
+impl SimulatedGradient {
+    /// Reads the PTX of a kernel.
+    ///
+    /// # Errors
+    /// [`AttentionError::Operation`] for a plan of another operation, and PTX that the simulator does not take.
+    pub fn new(plan: &Plan, ptx: &str, entry: &str) -> Result<Self, AttentionError> {
+        let form = plan.gradient_tiles().ok_or(AttentionError::Operation(plan.spec().op))?;
+        let launcher = Launcher::read(plan, ptx, entry, CTAS).map_err(SimulatedError::from)?;
+        Ok(Self { launcher, form })
+    }
+
+    /// The kernel of a plan.
+    ///
+    /// # Errors
+    /// As [`SimulatedGradient::new`].
+    pub fn of_plan(plan: &Plan) -> Result<Self, AttentionError> {
+        let ptx = plan.ptx();
+        Self::new(plan, ptx.text(), ptx.entry())
+    }
+
+    /// The same with the work divided among so many CTAs.
+    #[must_use]
+    pub fn with_ctas(mut self, ctas: u32) -> Self {
+        self.launcher.machine_mut().clusters = ctas;
+        self
+    }
+
+    /// The plan by which the kernel is launched.
+    pub fn plan(&self) -> &Plan {
+        self.launcher.plan()
+    }
+
+    /// What the last launch of a [probed](Plan::probed) kernel recorded; as
+    /// [`Simulated::records`](crate::simulated::Simulated::records).
+    pub fn records(&self) -> Option<Vec<u32>> {
+        self.launcher.machine().records.last()
+    }
+
+    /// The instructions of the kernel, each with whether the runs that `coverage` was merged of have executed it.
+    pub fn statements(&self, coverage: &Coverage) -> Vec<(Statement, bool)> {
+        self.launcher.statements(coverage)
+    }
+
+    /// Computes dQ, or dK and dV, under `mask`. They lie as Q, K and V do, and are full of [`Element::POISON`] before. A kernel
+    /// of dK and dV reads `delta` of each query, or where none is given, what the host makes of O and dO.
+    ///
+    /// # Errors
+    /// Tensors or a mask that do not fit the kernel.
+    pub fn run<T: Element>(
+        &self,
+        saved: &Saved<'_, T>,
+        delta: Option<&[f32]>,
+        mask: &Mask,
+        options: &Options,
+    ) -> Result<SimulatedGradients<T>, AttentionError> {
+        let (plan, form, simulator) = (self.plan(), &self.form, self.launcher.machine());
+        let shape = saved.shape(plan)?;
+        let work = GradientWork::new(form, &shape, mask, simulator.clusters)?;
+        let [q, k, v] = saved.tensors;
+        let is_of_keys = form.side == GradientSide::Keys;
+        let poison = |of: &Tensor<T>| Tensor::filled(of.sizes(), of.order(), T::POISON);
+        let mut gradients: Vec<Tensor<T>> = if is_of_keys { vec![poison(k), poison(v)] } else { vec![poison(q)] };
+        let mut delta = match (is_of_keys, delta) {
+            (true, Some(delta)) => delta.to_vec(),
+            (true, None) => saved.delta(&shape).into_iter().map(|value| value as f32).collect(),
+            (false, _) => vec![f32::NAN; shape.rows()],
+        };
+        if work.ctas() == 0 {
+            return Ok(SimulatedGradients { gradients, delta, report: Report::default() });
+        }
+        // What the other kernel writes has no slot here.
+        let all = [q, k, v, saved.output, saved.output_gradient, q, k, v];
+        let problem = problem(&shape, all.map(Tensor::strides));
+        let mut sim = self.launcher.session(options);
+        let tensors =
+            [q, k, v, saved.output, saved.output_gradient].map(|tensor| sim.bytes(T::to_bytes(tensor.data())));
+        let lse = sim.bytes(f32::to_bytes(saved.lse));
+        let lse_gradient = saved.lse_gradient.map(|values| sim.bytes(f32::to_bytes(values)));
+        let of_delta = sim.bytes(f32::to_bytes(&delta));
+        let written: Vec<_> = gradients.iter().map(|tensor| sim.bytes(T::to_bytes(tensor.data()))).collect();
+        let operands = Gradient {
+            tensors,
+            lse,
+            lse_gradient,
+            delta: of_delta,
+            first: written[0],
+            second: written.get(1).copied(),
+            scale: saved.scale,
+            scalars: saved.scalars,
+            problem,
+        };
+        let list = |sim: &mut Sim<'_>| {
+            let lists = [&work.heads[..], &work.tiles, &[], &work.steps, &[]];
+            Ok(([work.ctas(), 1], sim.lists(lists, 0)))
+        };
+        // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
+        unsafe { operation::launch::<_, SimulatedError>(&mut sim, plan, &operands, list)? };
+        simulator.records.keep(sim.records());
+        delta.copy_from_slice(&f32::from_bytes(sim.memory.bytes(of_delta)));
+        for (gradient, id) in gradients.iter_mut().zip(&written) {
+            *gradient = Tensor::from_vec(gradient.sizes(), gradient.order(), T::from_bytes(sim.memory.bytes(*id)))?;
+        }
+        Ok(SimulatedGradients { gradients, delta, report: sim.report })
+    }
+}

@@ -1,0 +1,317 @@
+//! Gradients: the f64 reference against finite differences, both kernels on the simulator and on a GPU against the reference.
+
+use bsr_codegen::{KernelSpec, Plan};
+use bsr_runtime::Element;
+use bsr_runtime::attention::{
+    BlockList, Coverage, DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, HeadOrder, Mask, Saved,
+    Shape, Sharing, SimulatedGradient, Tensor, gradients_of_keys, gradients_of_queries, reference,
+};
+use bsr_runtime::gpu::{Device, DeviceBuffer, Plain, Stream};
+use bsr_runtime::simulated::{Options, Schedule};
+use bsr_trial::attention::{Backward, Problem};
+use half::{bf16, f16};
+
+use crate::gpu::device;
+
+/// A spec beside `op = attention`, and what its gradient is computed of.
+struct Case {
+    spec: &'static str,
+    problem: Problem,
+    with_lse_gradient: bool,
+}
+
+fn spec(text: &str) -> KernelSpec {
+    format!("op = attention, {text}").parse().unwrap()
+}
+
+fn plans(text: &str) -> [Plan; 2] {
+    spec(text).gradients().map(|spec| Plan::new(&spec).unwrap_or_else(|error| panic!("{spec}: {error}")))
+}
+
+const CAUSAL_128: &str =
+    "bm = 128, bn = 128, bk = 128, dtype = bf16, score = \"|| if i >= j { s * scale } else { -inf }\"";
+const CAUSAL_64: &str = "bm = 64, bn = 64, bk = 64, score = \"|| if i >= j { s * scale } else { -inf }\"";
+const WINDOW: &str = "bm = 64, bn = 128, bk = 64, dtype = bf16, score = \"|before: f32| if i < j { -inf } else if i - j > before { \
+                      -inf } else { s * scale }\"";
+const SLOPES: &str =
+    "bm = 64, bn = 64, bk = 128, score = \"|slope: f32| s * scale - slope * (head + 1 + batch) * abs(i - j)\"";
+/// Queries without a key although they have blocks.
+const NOTHING: &str = "bm = 128, bn = 64, bk = 64, score = \"|| if i > j + 40 { s * scale } else { -inf }\"";
+
+type MaskOf = fn((usize, usize), (usize, usize)) -> Mask;
+
+fn case(text: &'static str, [batch, heads, key_heads]: [usize; 3], [queries, keys]: [usize; 2], mask: MaskOf) -> Case {
+    let spec = spec(text);
+    let shape = Shape { batch, heads, key_heads, queries, keys, columns: spec.bn as usize };
+    let mask = mask((queries, keys), (spec.bm as usize, spec.bk as usize));
+    Case { spec: text, problem: Problem::new(&spec, shape, mask, "a case"), with_lse_gradient: false }
+}
+
+fn random(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    Mask::random(sizes, block, 0.5, 5).unwrap()
+}
+
+fn full(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    Mask::full(sizes, block).unwrap()
+}
+
+fn window(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    Mask::block_window(sizes, block, 1).unwrap()
+}
+
+/// Rows and columns of blocks without any, and a column that one row stores alone.
+fn gaps(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    let (rows, columns) = (sizes.0.div_ceil(block.0), sizes.1.div_ceil(block.1));
+    let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
+    for row in 0..rows {
+        let stored = (0..columns).filter(|column| row % 3 != 1 && column % 3 != 2 && (row + column) % 2 == 0);
+        list.indices.extend(stored.map(|column| column as u32));
+        list.indptr.push(list.indices.len() as u32);
+    }
+    list.partial = vec![false; list.indices.len()];
+    Mask::new(sizes, block, Sharing::All, vec![list]).unwrap()
+}
+
+fn none(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    Mask::random(sizes, block, 0.0, 5).unwrap()
+}
+
+fn causal(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    Mask::causal(sizes.0, sizes.1, block).unwrap()
+}
+
+/// Keys up to 70 before each query.
+fn near(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    Mask::window(sizes, block, 70, 0).unwrap()
+}
+
+fn partial(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    Mask::by_rule(sizes, block, |_, _| Coverage::Partial).unwrap()
+}
+
+/// A pattern for each of four heads.
+fn by_head(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    let lists = [1, 2, 3, 4].map(|seed| Mask::random(sizes, block, 0.4, seed).unwrap().lists()[0].clone());
+    Mask::new(sizes, block, Sharing::ByHead, lists.to_vec()).unwrap()
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        case("bm = 128, bn = 128, bk = 128, dtype = bf16", [1, 1, 1], [300, 420], random),
+        case("bm = 64, bn = 128, bk = 64, dtype = bf16", [1, 1, 1], [300, 260], random),
+        case("bm = 128, bn = 64, bk = 128", [1, 2, 1], [260, 300], random),
+        case("bm = 64, bn = 64, bk = 64", [2, 1, 1], [330, 200], gaps),
+        case("bm = 64, bn = 64, bk = 128, dtype = bf16", [1, 1, 1], [200, 390], gaps),
+        case("bm = 128, bn = 64, bk = 64", [1, 1, 1], [390, 200], gaps),
+        case("bm = 64, bn = 96, bk = 64, dtype = bf16", [1, 1, 1], [150, 150], full),
+        case("bm = 128, bn = 96, bk = 128", [1, 1, 1], [200, 200], window),
+        case("bm = 64, bn = 64, bk = 64, dtype = bf16", [1, 4, 2], [190, 130], by_head),
+        case("bm = 128, bn = 128, bk = 128", [1, 4, 1], [130, 140], full),
+        case("bm = 256, bn = 64, bk = 192, dtype = bf16", [1, 1, 1], [500, 400], random),
+        case("bm = 64, bn = 32, bk = 64", [1, 1, 1], [70, 70], none),
+        case("bm = 64, bn = 32, bk = 64, dtype = bf16", [1, 3, 1], [1, 513], full),
+        case("bm = 64, bn = 32, bk = 64", [1, 1, 1], [513, 1], full),
+        case("bm = 64, bn = 64, bk = 64, d = 128", [1, 1, 1], [130, 130], full),
+        case("bm = 128, bn = 128, bk = 128, d = 96, dtype = bf16", [1, 1, 1], [130, 260], full),
+        case(CAUSAL_128, [1, 1, 1], [300, 300], causal),
+        case(CAUSAL_64, [1, 4, 2], [200, 200], causal),
+        case(WINDOW, [1, 2, 1], [300, 300], near),
+        case(SLOPES, [2, 4, 2], [150, 210], partial),
+        case(NOTHING, [1, 1, 1], [130, 130], partial),
+    ];
+    cases[18].problem.scalars = vec![70.0];
+    for (number, case) in cases.iter_mut().enumerate() {
+        case.problem.seed = 10 * number as u64;
+        case.with_lse_gradient = number % 3 == 1;
+        case.problem.order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][number % 2];
+    }
+    // Scores that are far from each other: most probabilities are 0.
+    cases[1].problem.scale *= 6.0;
+    cases
+}
+
+impl Case {
+    fn draw<T: Element>(&self) -> Backward<T> {
+        let drawn = Backward::new(&spec(self.spec), &self.problem).unwrap();
+        if self.with_lse_gradient { drawn.with_lse_gradient(self.problem.seed) } else { drawn }
+    }
+}
+
+fn all_right(check: impl Fn(usize, &Case) -> Result<(), String>) {
+    let cases = cases();
+    let fault = |(number, case): (usize, &Case)| {
+        let found = check(number, case).err()?;
+        Some(format!("{}, {:?}: {found}", case.spec, case.problem.shape))
+    };
+    let faults: Vec<String> = cases.iter().enumerate().filter_map(fault).collect();
+    assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), cases.len(), faults.join("\n"));
+}
+
+/// The loss is the sum of dO * O and of dLSE * LSE.
+#[test]
+fn the_reference_is_the_slope_of_a_loss() {
+    let shape = Shape { batch: 1, heads: 4, key_heads: 2, queries: 70, keys: 75, columns: 5 };
+    let mask = by_head((70, 75), (32, 16));
+    let sizes = [[1, 4, 70, 7], [1, 2, 75, 7], [1, 2, 75, 5]];
+    let tensors: Vec<Tensor<f32>> =
+        sizes.iter().zip(1..).map(|(sizes, seed)| Tensor::normal(*sizes, HeadOrder::HeadsFirst, seed)).collect();
+    let scale = 0.4;
+    let dout = Tensor::<f32>::normal([1, 4, 70, 5], HeadOrder::HeadsFirst, 4);
+    let dlse = Tensor::<f32>::normal([1, 1, 1, 280], HeadOrder::HeadsFirst, 5).into_data();
+    let attended =
+        |tensors: &[Tensor<f32>]| reference(&shape, &mask, [&tensors[0], &tensors[1], &tensors[2]], scale, None);
+    let loss = |tensors: &[Tensor<f32>]| -> f64 {
+        let found = attended(tensors);
+        let of_output = found.output.iter().zip(dout.data()).map(|(value, slope)| value * f64::from(*slope));
+        let of_lse = found.lse.iter().zip(&dlse).map(|(value, slope)| value * f64::from(*slope));
+        of_output.chain(of_lse.filter(|term| term.is_finite())).sum()
+    };
+    let right = attended(&tensors);
+    let output = Tensor::from_vec(
+        [1, 4, 70, 5],
+        HeadOrder::HeadsFirst,
+        right.output.iter().map(|value| *value as f32).collect::<Vec<f32>>(),
+    )
+    .unwrap();
+    let lse: Vec<f32> = right.lse.iter().map(|value| *value as f32).collect();
+    let saved = Saved {
+        tensors: [&tensors[0], &tensors[1], &tensors[2]],
+        output: &output,
+        lse: &lse,
+        output_gradient: &dout,
+        lse_gradient: Some(&dlse),
+        scale,
+        scalars: &[],
+    };
+    let rows = |heads: usize, rows: usize| (0..heads * rows).map(move |at| [0, at / rows, at % rows]);
+    let dq = gradients_of_queries(&shape, &mask, &saved, None, rows(4, 70));
+    let [dk, dv] = gradients_of_keys(&shape, &mask, &saved, None, rows(2, 75));
+    let mut not_zero = 0;
+    for (at, gradient) in [dq, dk, dv].iter().enumerate() {
+        for element in (0..gradient.values.len()).step_by(97) {
+            let moved = |by: f32| {
+                let mut tensors = tensors.clone();
+                let mut data = tensors[at].data().to_vec();
+                data[element] += by;
+                let is = f64::from(data[element]);
+                tensors[at] = Tensor::from_vec(sizes[at], HeadOrder::HeadsFirst, data).unwrap();
+                (is, loss(&tensors))
+            };
+            let ((low, less), (high, more)) = (moved(-1e-3), moved(1e-3));
+            let (slope, found) = ((more - less) / (high - low), gradient.values[element]);
+            assert!((slope - found).abs() < 2e-5 * (1.0 + slope.abs()), "{at}, {element}: {found}, not {slope}");
+            not_zero += usize::from(found != 0.0);
+        }
+    }
+    assert!(not_zero > 20, "{not_zero} elements");
+}
+
+#[test]
+fn a_mask_transposed_twice_is_itself() {
+    let mask = by_head((300, 200), (64, 32));
+    let transposed = mask.transposed();
+    assert_eq!((transposed.sizes(), transposed.block(), transposed.stored()), ((200, 300), (32, 64), mask.stored()));
+    assert_eq!(transposed.transposed(), mask);
+}
+
+#[test]
+fn the_kernels_are_right_on_the_simulator() {
+    all_right(|number, case| match spec(case.spec).a {
+        bsr_codegen::Dtype::BF16 => simulate::<bf16>(number, case),
+        _ => simulate::<f16>(number, case),
+    });
+}
+
+/// The kernel of dK and dV reads what that of dQ wrote.
+fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let drawn = case.draw::<T>();
+    let schedule = [Schedule::Scrambled, Schedule::Early, Schedule::Late][number / 3 % 3];
+    let options = Options { schedule, seed: number as u64, ..Options::default() };
+    let (mut gradients, mut delta) = (vec![], None);
+    for plan in plans(case.spec) {
+        let kernel = SimulatedGradient::of_plan(&plan).unwrap().with_ctas([3, 1, 8][number % 3]);
+        let run = kernel.run(&drawn.saved(), delta.as_deref(), &drawn.mask, &options).map_err(|error| text(&error))?;
+        if !run.report.is_clean() {
+            return Err(format!("{}: {:#?}", plan.spec(), run.report.findings));
+        }
+        gradients.extend(run.gradients);
+        delta = Some(run.delta);
+    }
+    drawn.verify([&gradients[0], &gradients[1], &gradients[2]], usize::MAX).map(drop)
+}
+
+#[test]
+fn the_kernels_are_right_on_a_gpu() {
+    let Some(device) = device("gradient::the_kernels_are_right_on_a_gpu") else { return };
+    all_right(|_, case| match spec(case.spec).a {
+        bsr_codegen::Dtype::BF16 => launch::<bf16>(&device, case),
+        _ => launch::<f16>(&device, case),
+    });
+}
+
+/// Computes a case twice: the results are right, and the same bit by bit.
+fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let [dq, dkv] = plans(case.spec);
+    let drawn = case.draw::<T>();
+    let launcher = GradientLauncher::load(device, [&dq, &dkv]).map_err(|error| text(&error))?;
+    let pattern = launcher.pattern(&drawn.mask, drawn.shape).map_err(|error| text(&error))?;
+    let [q, k, v] = drawn.tensors.each_ref().map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
+    let [output, output_gradient] =
+        [&drawn.output, &drawn.output_gradient].map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
+    let lse = DeviceBuffer::from_slice(device, &drawn.lse).unwrap();
+    let lse_gradient = drawn.lse_gradient.as_ref().map(|values| DeviceBuffer::from_slice(device, values).unwrap());
+    let inputs = GradientInputs {
+        tensors: [&q, &k, &v],
+        output: &output,
+        lse: &lse,
+        output_gradient: &output_gradient,
+        lse_gradient: lse_gradient.as_ref(),
+        scale: drawn.scale,
+        scalars: &drawn.scalars,
+    };
+    let stream = Stream::new(device).unwrap();
+    let mut results = vec![];
+    for _ in 0..2 {
+        let mut gradients = drawn.tensors.each_ref().map(|tensor| {
+            let mut gradient = DeviceTensor::<T>::uninit(device, tensor.sizes(), tensor.order()).unwrap();
+            gradient.fill_bytes(T::POISON_BYTE).unwrap();
+            gradient
+        });
+        let mut delta = DeviceBuffer::<f32>::uninit(device, drawn.lse.len()).unwrap();
+        delta.fill_bytes(0xFF).unwrap();
+        let [dq, dk, dv] = gradients.each_mut();
+        let mut outputs = GradientOutputs { dq, dk, dv, delta: &mut delta };
+        launcher.launch(&stream, &inputs, &pattern, &mut outputs).map_err(|error| text(&error))?;
+        stream.synchronize().map_err(|error| text(&error))?;
+        results.push(gradients.each_ref().map(|gradient| gradient.download().unwrap()));
+    }
+    let [dq, dk, dv] = &results[0];
+    drawn.verify([dq, dk, dv], usize::MAX)?;
+    let bits = |at: usize| results[at].each_ref().map(|gradient| T::to_bytes(gradient.data()));
+    if bits(0) != bits(1) {
+        return Err("two launches differ".to_owned());
+    }
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_words() {
+    let text = "bm = 64, bn = 64, bk = 64";
+    let [_, plan] = plans(text);
+    let kernel = SimulatedGradient::of_plan(&plan).unwrap();
+    let drawn = case(text, [1, 2, 1], [100, 90], full).draw::<f16>();
+    let refused = |saved: &Saved<'_, f16>, mask: &Mask, words: &str| {
+        let error = kernel.run(saved, None, mask, &Options::default()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let saved = drawn.saved();
+    refused(&Saved { lse: &drawn.lse[1..], ..saved }, &drawn.mask, "LSE has 199 elements");
+    refused(&Saved { output: &drawn.tensors[1], ..saved }, &drawn.mask, "O is [1, 1, 90, 64]");
+    refused(&Saved { scale: -1.0, ..saved }, &drawn.mask, "a scale of -1");
+    refused(&saved, &full((100, 91), (64, 64)), "the mask is of 100 queries x 91 keys");
+    refused(&saved, &full((100, 90), (128, 64)), "the mask has 128 x 64 blocks");
+    let forward = Plan::new(&spec(text)).unwrap();
+    assert!(SimulatedGradient::of_plan(&forward).unwrap_err().to_string().contains("op = attention"));
+}
