@@ -77,7 +77,7 @@ pub(crate) fn request(
         rows,
         block_columns: cols.div_ceil(width.max(1)),
         n,
-        group: schedule::group_of_columns(plan, values, cols),
+        group: schedule::group_of_columns(plan, values, cols, n),
         clusters,
         tile_bytes: if plan.split_form().is_some() { 32 } else { 16 },
     }

@@ -233,7 +233,7 @@ fn attentions_that_cannot_be_had_are_refused() {
         }
     }
     assert!(!db.exists());
-    let packed = format!("{spec}, pack = 4");
+    let packed = format!("{spec}, pack_heads = 4");
     let said = contains("2 heads that share a head of K are not tiles of 4");
     bsr(&["check", &packed, "--heads", "6", "--key-heads", "3"]).assert().code(2).stderr(said);
 }
@@ -397,5 +397,5 @@ fn registers_that_the_pool_does_not_have_are_summed() {
     let said = said(&without(&folder, "setmaxnreg.dec"));
     assert!(said.contains("Deadlock: no thread can proceed"), "{said}");
     let (_, sum) = said.split_once("more registers from the block's pool of ").unwrap();
-    assert!(sum.starts_with("64512: 12 warps x 32 x 168 = 64512 are held and 0 are free; setmaxnreg.dec of "), "{sum}");
+    assert!(sum.starts_with("64512: 12 warps x 32 x 168 = 64512 are in use and 0 are free; setmaxnreg.dec of "), "{sum}");
 }

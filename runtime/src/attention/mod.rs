@@ -30,11 +30,12 @@ mod work;
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
-pub use gradient::{
-    GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, GradientWork, Saved, Summed, gradients_of_keys,
-    gradients_of_queries,
-};
+pub use gradient::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, Saved};
+// What trials compare kernels with, and run them on.
+#[doc(hidden)]
+pub use gradient::{GradientWork, Summed, gradients_of_keys, gradients_of_queries};
 #[cfg(feature = "simulator")]
+#[doc(hidden)]
 pub use gradient::{SimulatedGradient, SimulatedGradients};
 pub use kernel::{AttentionKernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};

@@ -23,8 +23,11 @@ const REPEATED: f64 = 1.25;
 /// Columns of tiles that are computed together by at most so many clusters, of C with `n` columns; `index` is that of the sparse
 /// operand as the kernel reads it.
 pub fn columns_together(plan: &Plan, index: &BlockIndex<'_>, n: usize, clusters: usize) -> usize {
-    let all = n.div_ceil(plan.cluster_tile().columns as usize).max(1);
-    let group = group_of_columns(plan, index.col_idx.len() * index.block.0 * index.block.1, index.cols).min(all);
+    let all = columns_of(plan, n);
+    let group = group_of_columns(plan, index.col_idx.len() * index.block.0 * index.block.1, index.cols, n);
+    if holds_all(plan, index.cols, n) {
+        return group;
+    }
     let tile_rows = clusters.max(1).div_ceil(all);
     let rows = (tile_rows as f64 * block_rows_of_tile(plan)).ceil().max(1.0) as usize;
     let panel = index.block.1 * n * plan.spec().b.bytes() as usize;
@@ -32,10 +35,24 @@ pub fn columns_together(plan: &Plan, index: &BlockIndex<'_>, n: usize, clusters:
     if follow_closely(index, rows, fits) { all } else { group }
 }
 
-/// The same where only the number of stored elements of the sparse operand and its columns are known.
-pub fn group_of_columns(plan: &Plan, stored: usize, cols: usize) -> usize {
+/// The same where only the number of stored elements of the sparse operand and its columns are known. One where L2 holds all that is
+/// read in any order.
+pub fn group_of_columns(plan: &Plan, stored: usize, cols: usize, n: usize) -> usize {
     let stays = stored * plan.spec().a.bytes() as usize <= A_BYTES;
-    GROUP_BYTES[usize::from(stays)].div_ceil(column_bytes(plan, cols)).max(1)
+    match stays && holds_all(plan, cols, n) {
+        true => 1,
+        false => GROUP_BYTES[usize::from(stays)].div_ceil(column_bytes(plan, cols)).clamp(1, columns_of(plan, n)),
+    }
+}
+
+/// Columns of tiles of C.
+fn columns_of(plan: &Plan, n: usize) -> usize {
+    n.div_ceil(plan.cluster_tile().columns as usize).max(1)
+}
+
+/// Whether all of B takes no more than a group does.
+fn holds_all(plan: &Plan, cols: usize, n: usize) -> bool {
+    column_bytes(plan, cols) * columns_of(plan, n) <= GROUP_BYTES[1]
 }
 
 /// Columns of tiles of which L2 holds what concurrent tiles read of B, where a sparse operand has so many columns.
@@ -121,6 +138,6 @@ mod tests {
     #[test]
     fn empty_and_tiny_patterns_have_a_group() {
         assert_eq!(together("bm = 64, bn = 64, bk = 64", (64, 17, 64), "random:0", 132), 1);
-        assert_eq!(together("bm = 64, bn = 64, bk = 64", (64, 200, 64), "topk:1", 132), 4);
+        assert_eq!(together("bm = 64, bn = 64, bk = 64", (64, 200, 64), "topk:1", 132), 1);
     }
 }

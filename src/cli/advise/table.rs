@@ -192,7 +192,7 @@ mod tests {
         assert!(text.contains("|        20.0 |     15.0 |             12.3 | dense is faster: 1.33x |"), "{text}");
         assert!(text.contains("|           - |        - |                - |"), "{text}");
         assert!(text.contains("128x128 is only predicted: it did not fit\n"), "{text}");
-        assert!(text.contains("4x4 has no kernel: 4 block rows are not"), "{text}");
+        assert!(text.contains("4x4 has no kernel: block rows of 4 are not"), "{text}");
         let best = "best      stay dense: 1.33x faster than the best of these blocks (--block 64x64), measured\n";
         assert!(text.ends_with(best), "{text}");
 
