@@ -29,7 +29,6 @@ use bsr_runtime::kernel::arguments::{Arguments, HostArguments, Returns};
 use bsr_runtime::kernel::{DeviceMatrix, Operation};
 use bsr_runtime::{Element, KernelError, Launcher, Results, Structure};
 
-#[cfg(feature = "tuner")]
 pub use choose::{Chooser, FirstFit, ProblemFacts};
 pub use error::FamilyError;
 pub use member::Member;

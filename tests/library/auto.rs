@@ -3,7 +3,6 @@
 //! Without a GPU the first say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bsr::prelude::*;
 use bsr::tuner::pick::{Gpu, Why};
@@ -87,7 +86,7 @@ fn a_sparse_second_factor_and_a_kernel_of_the_attribute_are_chosen_for_too() {
 }
 
 #[test]
-fn the_first_use_measures_and_later_ones_take_no_time() {
+fn the_first_use_measures_and_later_ones_do_not() {
     let Some(device) = device() else { return };
     let stream = Stream::new(&device).unwrap();
     // A shape that no table has.
@@ -100,13 +99,10 @@ fn the_first_use_measures_and_later_ones_take_no_time() {
     product.launch(&stream, (&a, &b), &mut c).unwrap();
     let choice = product.explain((&a, &b)).unwrap();
     assert!(matches!(choice.why, Why::Measured { us, of } if us > 0.0 && of > 1), "{choice}");
-    let begun = Instant::now();
-    for _ in 0..10_000 {
-        std::hint::black_box(product.explain((&a, &b)).unwrap());
+    // Another measurement would have other times.
+    for _ in 0..3 {
+        assert_eq!(product.explain((&a, &b)).unwrap().why, choice.why);
     }
-    let hit = begun.elapsed() / 10_000;
-    let _ = writeln!(std::io::stderr(), "a choice that is known takes {hit:?}");
-    assert!(hit.as_nanos() < 20_000, "{hit:?}");
 }
 
 #[test]

@@ -139,12 +139,12 @@ const REASONS: &[Reason] = &[
         |at, _, plan| {
             let come_first = plan.spec().split != SplitK::Long || plan.spec().batch.is_on();
             let waits = at.text.starts_with("@%p_store cp.async.bulk.wait_group.read");
-            come_first && waits && in_section(at, &["Nothing is to be stored under the next tile"])
+            come_first && waits && in_section(at, &["There is nothing to store during the next tile"])
         },
         "parts come first in a CTA's list but with split = long, before there is anything to store",
     ),
     (
-        |at, _, plan| plan.sddmm_tiles().is_some() && in_section(at, &["A part of a tile's K"]),
+        |at, _, plan| plan.sddmm_tiles().is_some() && in_section(at, &["A split-K partial"]),
         "parts come first in a CTA's list, before the ring of items ends",
     ),
 ];
