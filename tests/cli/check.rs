@@ -397,5 +397,8 @@ fn registers_that_the_pool_does_not_have_are_summed() {
     let said = said(&without(&folder, "setmaxnreg.dec"));
     assert!(said.contains("Deadlock: no thread can proceed"), "{said}");
     let (_, sum) = said.split_once("more registers from the block's pool of ").unwrap();
-    assert!(sum.starts_with("64512: 12 warps x 32 x 168 = 64512 are in use and 0 are free; setmaxnreg.dec of "), "{sum}");
+    assert!(
+        sum.starts_with("64512: 12 warps x 32 x 168 = 64512 are in use and 0 are free; setmaxnreg.dec of "),
+        "{sum}"
+    );
 }

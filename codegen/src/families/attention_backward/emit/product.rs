@@ -77,19 +77,14 @@ pub(super) fn products(plan: &GradientPlan) -> [Product; 2] {
 /// dQ, or dV and dK.
 pub(super) fn gradients(plan: &GradientPlan) -> Vec<Gradient> {
     let t = &plan.tiling;
-    let of_scores = gradient(plan, 0, t.depth, (first, slope_pair));
+    let of_scores = gradient(plan, 0, t.depth, [first, slope_pair]);
     if !t.is_of_keys() {
         return vec![of_scores];
     }
-    vec![gradient(plan, 1, t.columns, (second, probability_pair)), of_scores]
+    vec![gradient(plan, 1, t.columns, [second, probability_pair]), of_scores]
 }
 
-fn gradient(
-    plan: &GradientPlan,
-    number: usize,
-    columns: u32,
-    (sum, fragment): (fn(u32) -> String, fn(u32) -> String),
-) -> Gradient {
+fn gradient(plan: &GradientPlan, number: usize, columns: u32, [sum, fragment]: [fn(u32) -> String; 2]) -> Gradient {
     let depth = wgmma_k(plan.spec.a);
     let transposed = plan.operands.transposed[number];
     let slice = |at: u32| GradientSlice {
