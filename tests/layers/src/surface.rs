@@ -176,7 +176,7 @@ fn is_hidden(attributes: &[Attribute]) -> bool {
 /// The paths of a `use` item.
 fn leaves(tree: &UseTree) -> Vec<ModulePath> {
     let below = |first: String, tree: &UseTree| {
-        leaves(tree).into_iter().map(|path| [&[first.clone()], &path[..]].concat()).collect()
+        leaves(tree).into_iter().map(|path| [std::slice::from_ref(&first), &path[..]].concat()).collect()
     };
     match tree {
         UseTree::Path(path) => below(path.ident.to_string(), &path.tree),

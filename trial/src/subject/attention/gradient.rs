@@ -174,7 +174,7 @@ fn compare<T: Element>(name: &str, found: &Tensor<T>, wanted: &Summed, places: &
         for (column, (value, (want, bound))) in found.row(*place).iter().zip(right).enumerate() {
             let (value, off) = (value.to_f64(), (value.to_f64() - want).abs());
             // Not a number is never near.
-            if !(off <= *bound) {
+            if off.is_nan() || off > *bound {
                 let [problem, head, row] = place;
                 return Err(format!(
                     "{name} is {value:.6e} where {want:.6e} is right, {off:.1e} off; rounding explains {bound:.1e}\n  at \

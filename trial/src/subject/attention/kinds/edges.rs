@@ -3,7 +3,7 @@
 use bsr_runtime::attention::{AttentionError, Sharing};
 
 use super::super::Problem;
-use super::kinds::Sizes;
+use super::by_blocks::Sizes;
 
 /// Keys that are asked about together: of a pair of neighbouring ones in each of four lanes.
 const LANES: usize = 8;

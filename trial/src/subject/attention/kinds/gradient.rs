@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use super::super::Problem;
 use super::super::gradient_simulate::Gradients;
-use super::kinds::{Sizes, TILES};
+use super::by_blocks::{Sizes, TILES};
 use super::{CTAS, INSTRUCTION};
 use crate::Failure;
 use crate::kinds::{EFFORT, Trial};

@@ -3,9 +3,9 @@
 //! Every ring goes round three times, keys end at every place where a kernel asks for the last one, partial blocks begin a tile
 //! and end it, and vectors of a score differ in neighbouring elements, heads and problems.
 
+mod by_blocks;
 mod edges;
 mod gradient;
-mod kinds;
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::Failure;
 use crate::kinds::{EFFORT, Trial};
 use crate::simulate::{Drawn, SimulatedKernel};
 use crate::verify::RowChoice;
+use by_blocks::Sizes;
 pub(crate) use gradient::{GradientTrial, trials as trials_of_gradient};
-use kinds::Sizes;
 
 /// CTAs that share the work, of one problem after the other.
 const CTAS: [u32; 3] = [3, 1, 7];
@@ -68,7 +68,7 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
         ("short", sizes.short(parts)?),
         ("begins", sizes.begins(parts)?),
         // So short that a producer is two tiles ahead.
-        ("single", sizes.of((1, 1), [kinds::TILES, 1, 1], "one query, one key", &|_, _| true)?),
+        ("single", sizes.of((1, 1), [by_blocks::TILES, 1, 1], "one query, one key", &|_, _| true)?),
     ]);
     let in_turn = CTAS.into_iter().cycle();
     let mut all: Vec<AttentionTrial> = kinds

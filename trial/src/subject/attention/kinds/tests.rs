@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bsr_codegen::{AttentionTiles, Plan};
 use bsr_runtime::attention::AttentionWork;
 
-use super::kinds::TILES;
+use super::by_blocks::TILES;
 use super::{AttentionTrial, trials};
 
 const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
