@@ -48,7 +48,7 @@ impl Limits {
     }
 }
 
-/// A backend behind a process that [`serve`](super::serve)s it.
+/// A backend behind a process that [`serve()`](super::serve())s it.
 pub struct Remote {
     command: Box<dyn FnMut() -> Command + Send>,
     limits: Limits,
