@@ -168,12 +168,12 @@ fn what_does_not_fit_is_refused() {
     assert!(refused.contains("a dense factor of 40 x 3, and the columns 48"), "{refused}");
     let values = Tensor::<Plain, 3>::zeros([2, 16, 16], &Default::default());
     let refused = BsrTensor::new(values, a.pattern().clone()).unwrap_err().to_string();
-    assert!(refused.contains("[2, 16, 16], and the pattern has 6 blocks of 16 x 16"), "{refused}");
+    assert!(refused.contains("[2, 16, 16], but the pattern has 6 blocks of 16 x 16"), "{refused}");
     let zeros = Tensor::<Plain, 2>::zeros([8, 8], &Default::default());
     let refused = BsrTensor::from_dense(zeros, (4, 4), Keep::Fraction(0.5)).unwrap_err().to_string();
     assert!(refused.contains("8 x 8 matrix has no stored block"), "{refused}");
     let bias = Tensor::<Plain, 1>::zeros([3], &Default::default());
     let refused = BlockSparseLinear::new(a, Some(bias)).err().unwrap().to_string();
-    assert!(refused.contains("the bias has 3 elements, and the layer 64 outputs"), "{refused}");
+    assert!(refused.contains("the bias has 3 elements, but the layer has 64 outputs"), "{refused}");
     assert_eq!(GemmConfig::default().first_use, FirstUse::Predict);
 }
