@@ -6,8 +6,6 @@
 
 use std::io::Write as _;
 
-use std::io::Write as _;
-
 use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
@@ -28,6 +26,8 @@ struct Options {
     queries: usize,
     heads: usize,
     repeats: usize,
+    /// Small problems that are compared.
+    checks: usize,
     /// Names of timed cases must contain it.
     only: String,
     /// Further keys of the kernel of dQ, and of that of dK and dV.
@@ -38,7 +38,7 @@ fn main() -> Result<(), Failure> {
     let options = options()?;
     let device = Device::open(0)?;
     println!("{} ({} multiprocessors)", device.info().name, device.sm_count());
-    check_all(&device)?;
+    check_all(&device, options.checks)?;
     for (columns, side, name, mask) in cases(options.queries)? {
         let name = format!("d {columns}, blocks {side} x {side}, {name}");
         if name.contains(&options.only) {
@@ -56,7 +56,7 @@ fn main() -> Result<(), Failure> {
 
 fn options() -> Result<Options, String> {
     let keys = [String::new(), String::new()];
-    let mut options = Options { queries: 16_384, heads: 16, repeats: 20, only: String::new(), keys };
+    let mut options = Options { queries: 16_384, heads: 16, repeats: 20, checks: usize::MAX, only: String::new(), keys };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} takes a value"))?;
@@ -65,10 +65,11 @@ fn options() -> Result<Options, String> {
             "--queries" => options.queries = number()?,
             "--heads" => options.heads = number()?,
             "--repeats" => options.repeats = number()?,
+            "--checks" => options.checks = number()?,
             "--only" => options.only = value,
             "--dq" => options.keys[0] = value,
             "--dkv" => options.keys[1] = value,
-            _ => return Err(format!("{word}: there are --queries, --heads, --repeats, --only, --dq and --dkv")),
+            _ => return Err(format!("{word}: there are --queries, --heads, --repeats, --checks, --only, --dq and --dkv")),
         }
     }
     Ok(options)
@@ -91,11 +92,14 @@ fn cases(queries: usize) -> Result<Vec<(usize, usize, &'static str, Mask)>, Fail
 }
 
 /// Small problems: blocks, columns, types, grouped heads, lengths that no block divides, rows and columns without blocks.
-fn check_all(device: &Device) -> Result<(), Failure> {
+fn check_all(device: &Device, most: usize) -> Result<(), Failure> {
     let mut checked = 0;
     for (number, (bm, bk)) in [(128, 128), (64, 64), (64, 128), (128, 64), (256, 192)].into_iter().enumerate() {
         for (at, columns) in [64, 128, 96, 32].into_iter().enumerate() {
             for (which, [batch, heads, key_heads]) in [[1, 1, 1], [2, 4, 1], [1, 6, 3]].into_iter().enumerate() {
+                if checked == most {
+                    return Ok(());
+                }
                 let dtype = ["bf16", "f16"][(number + at + which) % 2];
                 let text = format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, dtype = {dtype}");
                 let sizes = [(350, 500), (256, 256), (1, 777), (451, 130)][(number + which) % 4];

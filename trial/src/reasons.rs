@@ -144,6 +144,10 @@ const REASONS: &[Reason] = &[
         "parts come first in a CTA's list but with split = long, before there is anything to store",
     ),
     (
+        |at, _, _| at.text.starts_with("mov.b32 %r_held"),
+        "no launch takes this path: the write keeps ptxas from giving registers that WGMMA reads to other values",
+    ),
+    (
         |at, _, plan| plan.sddmm_tiles().is_some() && in_section(at, &["A split-K partial"]),
         "parts come first in a CTA's list, before the ring of items ends",
     ),

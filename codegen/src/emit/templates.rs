@@ -83,6 +83,8 @@ templates! {
     "attention_backward/consumer",
     "attention_backward/delta",
     "attention_backward/first_steps",
+    "attention_backward/hold",
+    "attention_backward/keep",
     "attention_backward/probability",
     "attention_backward/producer",
     "attention_backward/product",

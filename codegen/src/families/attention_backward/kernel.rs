@@ -50,15 +50,19 @@ impl KernelPlan for GradientPlan {
         let product = |row: &mut dyn FnMut(&str, String, String), what: &str, n: u32, depth: u32, why: &str| {
             row(what, format!("m64n{n}k16"), format!("{} instruction(s), {why}", depth / 16));
         };
-        let shared = "both operands from shared memory";
+        let [first, second] = [(0, t.depth), (1, t.columns)].map(|(at, depth)| match t.held[at] {
+            0 => "both operands from shared memory".to_owned(),
+            held if 16 * held == depth => format!("{} from registers", t.own(at)),
+            held => format!("{held} with {} from registers, the others from shared memory", t.own(at)),
+        });
         if t.is_of_keys() {
-            product(&mut row, "S^T = K Q^T", t.step, t.depth, shared);
-            product(&mut row, "dP^T = V dO^T", t.step, t.columns, shared);
+            product(&mut row, "S^T = K Q^T", t.step, t.depth, &first);
+            product(&mut row, "dP^T = V dO^T", t.step, t.columns, &second);
             product(&mut row, "dV += P^T dO", t.columns, t.step, "P^T from registers and dO transposed");
             product(&mut row, "dK += dS^T Q", t.depth, t.step, "dS^T from registers and Q transposed");
         } else {
-            product(&mut row, "S = Q K^T", t.step, t.depth, shared);
-            product(&mut row, "dP = dO V^T", t.step, t.columns, shared);
+            product(&mut row, "S = Q K^T", t.step, t.depth, &first);
+            product(&mut row, "dP = dO V^T", t.step, t.columns, &second);
             product(&mut row, "dQ += dS K", t.depth, t.step, "dS from registers and K transposed");
         }
         row(
@@ -71,6 +75,7 @@ impl KernelPlan for GradientPlan {
             format!("{} registers", t.registers().iter().sum::<u32>()),
             format!("{}; P and dS take the place of S and dP", t.registers_words()),
         );
+        row("held rows", format!("{} registers", t.held_registers()), t.held_words());
         row(
             "registers",
             format!("{} | {}", roles.producer_registers, roles.consumer_registers),

@@ -26,6 +26,8 @@ pub(super) struct Context {
     passing: [Operand; 2],
     output: Operand,
     step: Step,
+    /// Slices of the tile's rows that stay in registers.
+    held: Vec<Held>,
     products: [Product; 2],
     gradients: Vec<Gradient>,
     probability: Probability,
@@ -106,6 +108,25 @@ struct Step {
     bytes: u32,
     /// Rows of the step that a lane of the producer reads LSE and delta of: their distances from the lane.
     lanes: Vec<u32>,
+}
+
+/// Fragments of one operand that consumers load before a tile's first step.
+#[derive(Clone, Debug, Serialize)]
+struct Held {
+    /// Which of the two operands.
+    operand: usize,
+    span: u32,
+    swizzle_shift: u32,
+    swizzle_mask: u32,
+    slices: Vec<HeldSlice>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct HeldSlice {
+    registers: String,
+    each: [String; 4],
+    flip: u32,
+    offset: u32,
 }
 
 /// delta = rowsum(dO * O): what a thread reads of its two rows, a quarter of the columns.
@@ -214,6 +235,7 @@ impl Context {
                 bytes: WORD * GradientTiles::STEP_WORDS as u32,
                 lanes: (0..t.step).step_by(LANES as usize).collect(),
             },
+            held: held(plan),
             products: product::products(plan),
             gradients: product::gradients(plan),
             probability: Probability::new(plan),
@@ -264,6 +286,27 @@ fn memory(plan: &GradientPlan) -> Memory {
         ring_empty: m.stages * BARRIER,
         barriers: barriers.collect(),
     }
+}
+
+fn held(plan: &GradientPlan) -> Vec<Held> {
+    let of_operand = |operand: usize| {
+        let tile = &plan.operands.fixed[operand];
+        // 16 columns of two bytes.
+        let slice = |number: u32| HeldSlice {
+            registers: product::held(operand, number).join(", "),
+            each: product::held(operand, number),
+            flip: 32 * number % tile.span,
+            offset: 32 * number / tile.span * tile.panel_bytes(),
+        };
+        Held {
+            operand,
+            span: tile.span,
+            swizzle_shift: (128 / tile.span).ilog2(),
+            swizzle_mask: tile.span / 16 - 1,
+            slices: (0..plan.tiling.held[operand]).map(slice).collect(),
+        }
+    };
+    [0, 1].into_iter().filter(|operand| plan.tiling.held[*operand] > 0).map(of_operand).collect()
 }
 
 fn delta(plan: &GradientPlan) -> Delta {

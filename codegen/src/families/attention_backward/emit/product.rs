@@ -16,6 +16,8 @@ pub(super) struct Product {
     shape: String,
     modifiers: String,
     sums: String,
+    /// Modifiers of an instruction that reads the tile's rows from registers.
+    held_modifiers: &'static str,
     /// The registers with the descriptors of the buffer and of the stage.
     fixed: &'static str,
     passing: &'static str,
@@ -24,6 +26,8 @@ pub(super) struct Product {
 
 #[derive(Clone, Debug, Serialize)]
 struct Slice {
+    /// The registers of the tile's rows, where these stay in registers.
+    held: String,
     fixed: u32,
     passing: u32,
     scale_d: &'static str,
@@ -55,6 +59,7 @@ pub(super) fn products(plan: &GradientPlan) -> [Product; 2] {
     let product = |number: usize, columns: u32, sum: fn(u32) -> String, registers: [&'static str; 2]| {
         let (fixed, passing) = (plan.operands.fixed[number], plan.operands.passing[number]);
         let slice = |k: u32| Slice {
+            held: if k / depth < t.held[number] { held(number, k / depth).join(", ") } else { String::new() },
             fixed: fixed.k_offset(k) / UNIT,
             passing: passing.k_offset(k) / UNIT,
             scale_d: if k == 0 { "%p_overwrite" } else { "%p_add" },
@@ -62,6 +67,7 @@ pub(super) fn products(plan: &GradientPlan) -> [Product; 2] {
         Product {
             shape: shape(t.step, (plan.spec.a, plan.spec.b)),
             modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
+            held_modifiers: ", 1, 1, 0",
             sums: register_list((0..t.step / 2).map(sum)),
             fixed: registers[0],
             passing: registers[1],
@@ -103,6 +109,11 @@ fn gradient(plan: &GradientPlan, number: usize, columns: u32, [sum, fragment]: [
         units: plan.memory.passing_bytes[number] / UNIT,
         slices: (0..plan.tiling.step / depth).map(slice).collect(),
     }
+}
+
+/// The registers of a slice of the tile's rows.
+pub(super) fn held(number: usize, slice: u32) -> [String; 4] {
+    [0, 1, 2, 3].map(|i| format!("%r_held{number}_{}", 4 * slice + i))
 }
 
 /// A register of S, then of P.

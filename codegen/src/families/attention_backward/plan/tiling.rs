@@ -16,6 +16,11 @@ const UNIT: u32 = 32;
 const PRODUCER: u32 = 40;
 /// Registers of a consumer's thread beside the sums: addresses, descriptors, LSE and delta of its rows.
 const OVERHEAD: u32 = 36;
+/// The same where rows of the tile stay in registers, of the operand of S and of that of dP, which then are all that is left.
+const BESIDE_HELD: [u32; 2] = [28, 40];
+/// Columns of a slice of the tile's rows, and registers of a thread for it.
+const SLICE: u32 = 16;
+const SLICE_REGISTERS: u32 = 4;
 /// Rows of a thread.
 const THREAD_ROWS: u32 = 2;
 /// Words of a work tile.
@@ -43,6 +48,8 @@ pub(crate) struct Tiling {
     pub(crate) block: (u32, u32),
     /// Registers of a thread for what the score keeps of its rows and its head.
     pub(crate) score: u32,
+    /// Slices of 16 columns of the tile's rows that stay in registers, of the operands of S and of dP.
+    pub(crate) held: [u32; 2],
 }
 
 impl Tiling {
@@ -67,7 +74,7 @@ impl Tiling {
             Op::AttentionDkv => (GradientSide::Keys, (spec.bk, spec.bm)),
             _ => (GradientSide::Queries, (spec.bm, spec.bk)),
         };
-        Self {
+        let tiling = Self {
             side,
             roles: Roles::beside(CONSUMERS, PRODUCER, arch),
             rows: CONSUMERS * WG_ROWS,
@@ -77,13 +84,39 @@ impl Tiling {
             block,
             score: program(spec)
                 .map_or(0, |score| Lines::row_registers(score, THREAD_ROWS) + Lines::uniform_registers(score)),
-        }
+            held: [0; 2],
+        };
+        Self { held: tiling.held(), ..tiling }
+    }
+
+    /// As many as there are registers for: instructions then read half of their operands from shared memory, or a third less.
+    fn held(&self) -> [u32; 2] {
+        let left = self.roles.consumer_registers.saturating_sub(self.registers().iter().sum::<u32>() + self.score);
+        let room = |beside: u32| left.saturating_sub(beside) / SLICE_REGISTERS;
+        let first = room(BESIDE_HELD[0]).min(self.depth / SLICE);
+        [first, room(BESIDE_HELD[1] + SLICE_REGISTERS * first).min(self.columns / SLICE)]
     }
 
     /// Registers of a thread for S, for dP, and for each gradient: dQ, or dK and dV.
     pub(crate) fn registers(&self) -> [u32; 4] {
         let of_values = if self.is_of_keys() { self.columns / 2 } else { 0 };
         [self.step / 2, self.step / 2, self.depth / 2, of_values]
+    }
+
+    /// Registers of a thread for the slices that stay there.
+    pub(crate) fn held_registers(&self) -> u32 {
+        SLICE_REGISTERS * self.held.iter().sum::<u32>()
+    }
+
+    /// The name of an operand of which a tile has rows: of S, and of dP.
+    pub(crate) fn own(&self, operand: usize) -> &'static str {
+        if self.is_of_keys() { ["K", "V"][operand] } else { ["Q", "dO"][operand] }
+    }
+
+    /// `16 columns of Q and 0 of dO, read once for each tile`.
+    pub(crate) fn held_words(&self) -> String {
+        let [first, second] = self.held.map(|slices| SLICE * slices);
+        format!("{first} columns of {} and {second} of {}, read once for each tile", self.own(0), self.own(1))
     }
 
     pub(crate) fn is_of_keys(&self) -> bool {
