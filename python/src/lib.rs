@@ -33,14 +33,15 @@ mod _native {
     use crate::errors::Error;
     #[pymodule_export]
     use crate::gpu::{
-        AttentionWork, Batch, DeviceMask, DevicePattern, Gpu, Loaded, LoadedAttention, Ready, ReadyAttention, Sparse,
+        AttentionWork, Batch, DeviceMask, DevicePattern, Gpu, GradientWork, Loaded, LoadedAttention, LoadedGradient,
+        Ready, ReadyAttention, ReadyGradient, Sparse,
     };
     #[pymodule_export]
     use crate::memory::ask_for;
     #[pymodule_export]
     use crate::pattern::Pattern;
     #[pymodule_export]
-    use crate::plan::{Kernel, plan};
+    use crate::plan::{Kernel, gradient_kernels, plan};
     #[pymodule_export]
     use crate::shard::balanced;
     #[pymodule_export]

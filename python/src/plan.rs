@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use bsr::Plan;
 use bsr::spec::{LocatedRequest, build};
+use bsr::{KernelSpec, Plan};
 use pyo3::prelude::*;
 
 /// What is wrong with a spec: the fact with its arithmetic, the remedies, and the bytes of the text to blame.
@@ -20,9 +20,24 @@ pub(crate) struct Kernel {
 #[pyfunction]
 pub(crate) fn plan(py: Python<'_>, spec: &str) -> (Option<Kernel>, Vec<Problem>) {
     py.detach(|| match planned(spec) {
-        Ok(plan) => (Some(Kernel { ptx: plan.ptx(), plan }), Vec::new()),
+        Ok(plan) => (Some(Kernel::from(plan)), Vec::new()),
         Err(problems) => (None, problems),
     })
+}
+
+/// The kernels of the gradient of an attention, of dQ, then of dK and dV; nothing where one of them is not planned.
+#[pyfunction]
+pub(crate) fn gradient_kernels(py: Python<'_>, spec: &str) -> Option<(Kernel, Kernel)> {
+    py.detach(|| {
+        let [dq, dkv] = spec.parse::<KernelSpec>().ok()?.gradients();
+        Some((Plan::new(&dq).ok()?.into(), Plan::new(&dkv).ok()?.into()))
+    })
+}
+
+impl From<Plan> for Kernel {
+    fn from(plan: Plan) -> Self {
+        Self { ptx: plan.ptx(), plan }
+    }
 }
 
 fn planned(text: &str) -> Result<Plan, Vec<Problem>> {

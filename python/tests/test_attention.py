@@ -19,7 +19,7 @@ from conftest import alone  # noqa: E402
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
 from bsr_gemm._lib import _attention  # noqa: E402
-from bsr_gemm._lib import _attention_torch as _operators  # noqa: E402, F401
+from bsr_gemm._lib import _attention_torch as _operators  # noqa: E402
 from bsr_gemm._lib._conditions import CAUSAL  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -472,6 +472,20 @@ def test_autocast() -> None:
         assert bsr.attention(q, k, v).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_checkpoints_under_autocast(device) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    inputs = [x.requires_grad_() for x in tensors((1, 2, 150, 64), 1, dtype=torch.float32, device=device)]
+    mask = Mask.causal((150, 150), (64, 64))
+    with torch.autocast(device, torch.bfloat16):
+        found = bsr.attention(*inputs, mask)
+        again = checkpoint(bsr.attention, *inputs, mask, use_reentrant=False)
+    dy = torch.randn_like(found)
+    for ours, theirs in zip(*(torch.autograd.grad(out, inputs, dy) for out in (found, again))):
+        assert ours.dtype == torch.float32 and torch.equal(ours, theirs)
+
+
 # On a GPU.
 
 
@@ -520,6 +534,79 @@ def test_on_a_gpu(dtype, block, columns, layout) -> None:
             assert torch.equal(bsr.attention(*inputs, mask, layout=layout), out), "the launch that is known"
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize(("dtype", "block", "columns"), list(gpu_cases()))
+def test_kernels_of_gradients(dtype, block, columns, layout, monkeypatch) -> None:
+    """Grouped heads, lengths that no block divides, queries without keys, LSE's gradient; the same bits twice."""
+
+    def products(*_):
+        raise AssertionError("no kernel is planned")
+
+    monkeypatch.setattr(_operators, "gradients", products)
+    sizes = (500, 700)
+    some = np.random.default_rng(0).random((2, 6, -(-500 // block[0]), -(-700 // block[1]))) < 0.4
+    cases = [
+        (Mask.where("i > j + 3", sizes, block), torch.ones(sizes, dtype=bool).tril(-4), None),
+        (Mask.window(sizes, block, before=100, after=7), window_pairs(*sizes, 100, 7), None),
+        (Mask.from_blocks(some, sizes, block), None, None),
+        (Mask.causal(sizes, block), causal_pairs(*sizes), lambda s, scale, i, j: s * scale - 0.125 * (i - j)),
+    ]
+    for mask, pairs, score in cases:
+        inputs = [x.requires_grad_() for x in tensors((2, 6, 500, columns), 2, 700, dtype, layout, device="cuda")]
+        wide = [x.detach().double().requires_grad_() for x in inputs]
+        how = {} if score is None else {"score": SLOPED, "numbers": {"slope": 0.125}}
+        out, lse = bsr.attention(*inputs, mask, lse=True, layout=layout, **how)
+        seen = wide if layout == "bhsd" else [x.transpose(1, 2) for x in wide]
+        expected, sums = dense(*seen, allowed(mask, 2, 6, pairs), score)
+        expected = expected if layout == "bhsd" else expected.transpose(1, 2)
+        without = sums.isneginf()
+        dy, dl = torch.randn_like(out), torch.randn_like(lse).masked_fill(without, 0.0)
+        ours, again = (torch.autograd.grad((out, lse), inputs, (dy, dl), retain_graph=True) for _ in range(2))
+        losses = (expected, sums.masked_fill(without, 0.0)), wide, (dy.double(), dl.double())
+        for name, x, y, theirs, of in zip("qkv", ours, again, torch.autograd.grad(*losses), inputs):
+            assert close(x, torch.nan_to_num(theirs)) < 1e-2, f"d{name} of {mask}"
+            assert torch.equal(x, y) and x.stride() == of.stride(), f"d{name} of {mask}"
+
+
+@pytest.mark.gpu
+def test_gradients_take_the_memory_of_their_results() -> None:
+    inputs = [x.requires_grad_() for x in tensors((1, 8, 4096, 128), 2, dtype=torch.bfloat16, device="cuda")]
+    out = bsr.attention(*inputs, Mask.causal((4096, 4096)))
+    dy = torch.randn_like(out)
+
+    def added() -> int:
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        torch.autograd.grad(out, inputs, dy, retain_graph=True)
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+
+    # The gradients, a number for each query, and what the allocator rounds up to.
+    bound = sum(x.nbytes for x in inputs) + 8 * 4096 * 4 + (1 << 20)
+    assert added() <= bound and added() <= bound, "of the first call, and of one that is known"
+
+
+@pytest.mark.gpu
+def test_a_graph_captures_gradients() -> None:
+    q, k, v = tensors((1, 2, 512, 64), dtype=torch.bfloat16, device="cuda")
+    mask = Mask.causal((512, 512))
+    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, CLOSURE, 0.125, [], True, None, None)
+    do = torch.randn_like(o)
+
+    def gradients():
+        return torch.ops.bsr_gemm.attention_gradient(do, None, q, k, v, o, lse, mask.key, CLOSURE, 0.125, [])
+
+    gradients()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = gradients()
+    for _ in range(3):
+        do.normal_()
+        graph.replay()
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, gradients()))
+
+
 def close(found, expected) -> float:
     return ((found.double() - expected).norm() / expected.norm().clamp(min=1e-30)).item()
 
@@ -557,6 +644,9 @@ def test_opcheck_on_a_gpu() -> None:
     mask = Mask.causal((128, 128))
     op = torch.ops.bsr_gemm.attention.default
     torch.library.opcheck(op, (q, k, v, mask.key, CLOSURE, 0.125, [], True, None, None))
+    o, lse = op(q, k, v, mask.key, CLOSURE, 0.125, [], True, None, None)
+    inputs = (torch.randn_like(o), None, q.detach(), k.detach(), v.detach(), o.detach(), lse.detach())
+    torch.library.opcheck(torch.ops.bsr_gemm.attention_gradient.default, (*inputs, mask.key, CLOSURE, 0.125, []))
 
 
 def test_the_example_runs(monkeypatch) -> None:

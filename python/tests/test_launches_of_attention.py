@@ -88,8 +88,53 @@ class ReadyAttention:
         _native.attend(mask, described, self.scale, score, self.numbers, of_score, lies)
 
 
+class LoadedGradient(LoadedAttention):
+    """The kernels of a gradient, where the compiler plans them."""
+
+    def __init__(self, dq, dkv) -> None:
+        assert "op = attention_dq" in dq.spec and "op = attention_dkv" in dkv.spec
+        super().__init__(dq)
+
+
+class ReadyGradient:
+    """A gradient that only lacks its addresses."""
+
+    launches = 0
+
+    def __init__(self, loaded, work, tensors, scale, numbers) -> None:
+        spec = loaded.kernel.spec
+        self.score = next((score for score in SCORES if score and f'"{score}"' in spec), None)
+        assert (self.score is None) == ("score" not in spec)
+        self.dtype = torch.bfloat16 if "dtype = bf16" in spec else torch.float16
+        (self.mask, *_), self.tensors, self.scale, self.numbers = work, tensors, scale, tuple(numbers)
+
+    def tensor(self, address, sizes, strides, dtype):
+        length = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
+        held = (ctypes.c_char * (length * dtype.itemsize)).from_address(address)
+        return torch.frombuffer(held, dtype=dtype).as_strided(sizes, strides)
+
+    def launch(self, addresses, lse, dlse, delta, stream) -> None:
+        type(self).launches += 1
+        assert stream == 7 and delta != 0
+        tensors = []
+        for address, (sizes, strides) in zip(addresses, self.tensors):
+            assert address % 16 == 0 and all(stride > 0 and stride % 8 == 0 for stride in strides)
+            tensors.append(self.tensor(address, sizes, [*strides, 1], self.dtype))
+        q, k, v, o, do, *results = tensors
+        batch, heads, queries, _ = q.shape
+        layout = ((batch, heads, queries), (heads * queries, queries, 1), torch.float32)
+        lse, dlse = (self.tensor(at, *layout) if at else None for at in (lse, dlse))
+        mask = Mask._of(self.mask, None)
+        found = _attention_gradient.gradients(do, dlse, q, k, v, o, lse, mask, self.score, self.scale, self.numbers)
+        for to, gradient in zip(results, found):
+            to.copy_(gradient)
+
+
 class Gpu(fakes.Gpu):
     """That of the products, and attention."""
+
+    def load_gradient(self, dq, dkv):
+        return LoadedGradient(dq, dkv)
 
     def load_attention(self, kernel):
         return LoadedAttention(kernel)
@@ -161,7 +206,7 @@ class Ready(fakes.Ready):
 def on_the_cpu(monkeypatch, rng):
     monkeypatch.setattr(DevicePattern, "on_gpu", lambda self, index: View(self))
     monkeypatch.setattr(DeviceMask, "on_gpu", lambda self, index: MaskView(self))
-    natives = {"Ready": Ready, "ReadyAttention": ReadyAttention}
+    natives = {"Ready": Ready, "ReadyAttention": ReadyAttention, "ReadyGradient": ReadyGradient}
     yield from fakes.replaced(monkeypatch, Gpu, [_launch, _attention_launch], natives)
 
 
@@ -280,10 +325,90 @@ def test_vectors_of_scores_are_launched() -> None:
         assert torch.equal(found[1], expected[1])
 
 
-SCORES = [None, CLOSURE, "|| if i >= j { 2.0 * tanh(s * scale / 2.0) } else { -inf }"]
+SCORES = [
+    None,
+    CLOSURE,
+    "|| if i >= j { 2.0 * tanh(s * scale / 2.0) } else { -inf }",
+    "|slope: f32| if i >= j { s * scale - slope * (i - j) } else { -inf }",
+]
 
 
-@pytest.mark.parametrize("score", SCORES)
+def saved(tensors, mask, score, numbers=(), scale=0.25):
+    """What a gradient is computed from: those of O and LSE, the tensors, O, LSE, the key of the mask, and how."""
+    o, lse = torch.ops.bsr_gemm.attention(*tensors, mask.key, score, scale, list(numbers), True, None, None)
+    return [torch.randn_like(o), torch.randn_like(lse), *tensors, o, lse, mask.key, score, scale, list(numbers)]
+
+
+@pytest.mark.parametrize("rows_first", [False, True])
+@pytest.mark.parametrize("score", [SCORES[0], SCORES[1], SCORES[3]])
+def test_kernels_of_gradients_are_launched(score, rows_first) -> None:
+    mask = Mask.causal((100, 100), (64, 64)) if score else Mask.strided((100, 100), (64, 64), local=0, stride=2)
+    mask, numbers = (mask.scored(), [0.125]) if score == SCORES[3] else (mask, [])
+    for with_lse in (True, False, True):
+        given = saved(heads(columns=32, rows_first=rows_first), mask, score, numbers)
+        given[1] = given[1] if with_lse else None
+        expected = torch.ops.bsr_gemm.attention_gradient(*given)
+        do, dlse, q, k, v, o, lse, *how = given
+        known = _attention_launch.direct_gradient((q, k, v, o, do), lse, dlse, (*how[:3], tuple(numbers)))
+        assert (known is None) == (len(_attention_launch._ready) == 0)
+        for found in (_attention_torch._attention_gradient_cuda(*given), known or ()):
+            for gradient, other, of in zip(found, expected, (q, k, v)):
+                assert torch.equal(gradient, other)
+                assert gradient.stride() == other.stride() == of.stride()
+    assert ReadyGradient.launches == 5 and Ready.launches == 0, "two of them are known"
+    assert len(_attention_launch._ready) == len(_attention_launch._work) == 1
+    _attention_launch.forget_mask(mask.key)
+    assert not _attention_launch._ready and not _attention_launch._work
+
+
+def test_gradients_of_tensors_that_tma_cannot_address() -> None:
+    mask = Mask.full((100, 100), (64, 64))
+
+    def columns_first():
+        return torch.randn(1, 2, 32, 100, dtype=torch.bfloat16).mT
+
+    def odd_lines():
+        return torch.randn(1, 2, 100, 36, dtype=torch.bfloat16)[..., :32]
+
+    packed = [x.transpose(1, 2) for x in torch.randn(1, 100, 3, 2, 32, dtype=torch.bfloat16).unbind(2)]
+    cases = {
+        "where they lie": (packed, True),
+        "odd lines": ([odd_lines() for _ in range(3)], False),
+        "columns first": ([columns_first() for _ in range(3)], False),
+    }
+    for name, (tensors, is_kept) in cases.items():
+        for is_expanded in (False, True):
+            _attention_launch._ready.clear()
+            given = saved(tensors, mask, None)
+            given[0] = torch.ones(1, 1, 1, 32, dtype=torch.bfloat16).expand(1, 2, 100, 32) if is_expanded else given[0]
+            expected = torch.ops.bsr_gemm.attention_gradient(*given)
+            for ours, theirs in zip(_attention_torch._attention_gradient_cuda(*given), expected):
+                assert torch.equal(ours, theirs) and ours.stride() == theirs.stride(), name
+            assert bool(_attention_launch._ready) == (is_kept and not is_expanded), name
+    assert ReadyGradient.launches == 6
+
+
+def test_gradients_without_kernels_are_products() -> None:
+    mask = Mask.causal((100, 100), (64, 64))
+    bias = torch.randn(1, 4, 100)
+    cases = [
+        (heads(columns=24), mask, None, []),
+        (heads(columns=32), mask.scored(), SCORES[2], []),
+        (heads(columns=32), Mask.causal((100, 100), (16, 16)), CLOSURE, []),
+        ([x.float() for x in heads(columns=32)], mask, CLOSURE, []),
+        (heads(columns=32), mask.scored(), BIASED, [bias]),
+        (heads(columns=32), Mask.from_blocks(np.zeros((2, 2), dtype=bool), (100, 100), (64, 64)), None, []),
+    ]
+    for tensors, of, score, vectors in cases:
+        o, lse = torch.ops.bsr_gemm.attention(*tensors, of.key, score, 0.25, [], True, vectors, None)
+        given = (torch.randn_like(o), None, *tensors, o, lse, of.key, score, 0.25, [], vectors)
+        expected = torch.ops.bsr_gemm.attention_gradient(*given)
+        for ours, theirs in zip(_attention_torch._attention_gradient_cuda(*given), expected):
+            assert torch.equal(ours, theirs)
+    assert ReadyGradient.launches == 0
+
+
+@pytest.mark.parametrize("score", SCORES[:3])
 def test_gradients_launch_what_the_cpu_computes(score, monkeypatch) -> None:
     mask = Mask.causal((100, 100), (64, 64)) if score else Mask.strided((100, 100), (64, 64), local=0, stride=2)
     mask = mask.scored() if score == SCORES[2] else mask

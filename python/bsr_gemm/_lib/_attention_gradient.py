@@ -1,9 +1,9 @@
-"""Gradients of attention as products: probabilities are computed again from the logarithms of their sums.
+"""Gradients of attention as products, where no kernels compute them: see `_attention_launch.gradient`.
 
 All heads of all problems are one product: block rows are those of the queries of every head, one head after the other, and
 block columns those of the keys of every head of K.
 
-    P  = exp(scale * Q K^T - lse)         at the stored blocks, with the exponential as an epilogue
+    P  = exp(scale * Q K^T - lse)         at the stored blocks, computed again, with the exponential as an epilogue
     dV = P^T dO
     dS = scale * P * (dO V^T - delta)     at the stored blocks, as an epilogue; delta = sums of dO * O
     dQ = dS K,  dK = dS^T Q
@@ -90,10 +90,10 @@ def gradients(
     vectors: tuple[Tensor, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of Q, K and V."""
-    (batch, heads, queries, _), key_heads, keys = q.shape, k.shape[1], k.shape[2]
+    batch, heads, queries, _ = q.shape
     if 0 in q.shape or 0 in v.shape or mask.stored == 0:
-        return tuple(torch.zeros(tensor.shape, dtype=q.dtype, device=q.device) for tensor in (q, k, v))  # type: ignore[return-value]
-    whole = stacked(mask, batch, heads, key_heads)
+        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    whole, tensors = stacked(mask, batch, heads, k.shape[1]), (q, k, v)
     key, (high, wide) = whole.pattern.key, whole.sizes
     delta = (do.to(lse.dtype) * o).sum(-1)
     delta = delta if dlse is None else delta - dlse
@@ -114,10 +114,11 @@ def gradients(
     dq = linear(k.t(), ds, None, key, False).t()
     dk = linear(q.t(), ds, None, key, True).t()
 
-    def heads_of(tensor: Tensor, count: int, rows: int) -> Tensor:
-        return tensor.reshape(batch, count, -1, tensor.shape[1])[:, :, :rows].contiguous()
+    def laid_out(found: Tensor, of: Tensor) -> Tensor:
+        rows = found.reshape(*of.shape[:2], -1, of.shape[3])[:, :, : of.shape[2]]
+        return torch.empty_like(of).copy_(rows)
 
-    return heads_of(dq, heads, queries), heads_of(dk, key_heads, keys), heads_of(dv, key_heads, keys)
+    return tuple(map(laid_out, (dq, dk, dv), tensors))  # type: ignore[return-value]
 
 
 PROBABILITIES = "|lse: Rows<f32>, scale: f32| exp(scale * acc - lse)"

@@ -12,31 +12,39 @@ from . import _arrays, _gpu, _native
 from ._calls import spec_of
 from ._kernels import Kernel
 from ._launch import _device, _stream
+from ._masks import AttentionMask
 from ._operands import vector_of
 
 #: What a call of `attention` finds its launch by.
-_ready: dict[tuple, tuple] = {}
+_ready: dict[tuple, Any] = {}
 #: Kernels by GPU and spec, and the work of masks by kernel, mask and shape.
 _loaded: dict[tuple, Any] = {}
 _work: dict[tuple, Any] = {}
 _gpu.also_kept.extend([_ready, _work, _loaded])
 
 
-def _key(q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor], split: str | None) -> tuple:
-    of_vectors = tuple((vector.shape, vector.dtype) for vector in vectors)
-    return (
-        how,
-        split,
-        of_vectors,
-        q.get_device(),
-        q.dtype,
-        q.shape,
-        q.stride(),
-        k.shape,
-        k.stride(),
-        v.shape,
-        v.stride(),
-    )
+def _key(tensors: Sequence[Tensor], how: tuple, further: Any, vectors: Sequence[Tensor] = ()) -> tuple:
+    of_vectors = tuple([(vector.shape, vector.dtype) for vector in vectors])
+    of_tensors = tuple([(tensor.shape, tensor.stride()) for tensor in tensors])
+    return how, further, of_vectors, tensors[0].get_device(), tensors[0].dtype, of_tensors
+
+
+def _places(tensors: Sequence[Tensor]) -> list[int] | None:
+    """The addresses of tensors; None where they are not of one type, on the current device, at addresses that TMA takes."""
+    where, dtype, places = tensors[0].get_device(), tensors[0].dtype, []
+    for tensor in tensors:
+        place = tensor.data_ptr()
+        if place & 15 or tensor.dtype is not dtype or tensor.get_device() != where:
+            return None
+        places.append(place)
+    return places if _device() == where else None
+
+
+def _remember(key: tuple, ready: Any) -> None:
+    with _gpu._lock:
+        if len(_ready) >= _gpu.READY:
+            _ready.clear()
+        _ready[key] = ready
 
 
 def direct(
@@ -46,21 +54,16 @@ def direct(
 
     Nothing here is looked at twice: a call costs the host little more than the launch.
     """
-    ready = _ready.get(_key(q, k, v, how, vectors, split))
-    if ready is None:
+    ready = _ready.get(_key((q, k, v), how, split, vectors))
+    places = None if ready is None else _places((q, k, v))
+    if ready is None or places is None:
         return None
     launch, shape, stride, sums = ready
-    where, dtype = q.get_device(), q.dtype
-    if k.dtype is not dtype or v.dtype is not dtype or k.get_device() != where or v.get_device() != where:
-        return None
-    places = q.data_ptr(), k.data_ptr(), v.data_ptr()
-    if (places[0] | places[1] | places[2]) & 15 or _device() != where:
-        return None
     out = q.new_empty_strided(shape, stride)
     lse = q.new_empty(sums, dtype=torch.float32)
     held = [vector_of(vector) for vector in vectors]
     of_score = [vector.data_ptr() for vector in held]
-    launch(*places, out.data_ptr(), lse.data_ptr() if how[-1] else 0, _stream(where), *of_score)
+    launch(*places, out.data_ptr(), lse.data_ptr() if how[-1] else 0, _stream(q.get_device()), *of_score)
     del held
     return out, lse
 
@@ -86,19 +89,71 @@ def attention(
         work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
         of_score = [vector_of(vector) for vector in vectors]
         extents = [_extent(vector) for vector in of_score]
-        tensors = [(list(tensor.shape), _strides(tensor)) for tensor in (*held, result)]
-        ready = _native.ReadyAttention(loaded, work, tensors, scale, list(numbers), extents)
+        ready = _native.ReadyAttention(loaded, work, _layouts([*held, result]), scale, list(numbers), extents)
         launch = mask.launching(ready.launch) if mask.on_device else ready.launch
         at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*held, result))
         launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score))
         if result is not out:
             out.copy_(result)
         elif all(tensor is given for tensor, given in zip(held, (q, k, v))):
-            with _gpu._lock:
-                if len(_ready) >= _gpu.READY:
-                    _ready.clear()
-                _ready[_key(q, k, v, how, vectors, split)] = (launch, tuple(out.shape), out.stride(), tuple(sums.shape))
+            of_results = tuple(out.shape), out.stride(), tuple(sums.shape)
+            _remember(_key((q, k, v), how, split, vectors), (launch, *of_results))
     return out, sums
+
+
+def direct_gradient(
+    tensors: Sequence[Tensor], lse: Tensor, dlse: Tensor | None, how: tuple
+) -> tuple[Tensor, ...] | None:
+    """The gradients of Q, K and V, of these, O and dO, where such tensors were given before; None where they were not."""
+    launch = _ready.get(_key(tensors, how, "gradient"))
+    places = None if launch is None else _places(tensors)
+    if launch is None or places is None:
+        return None
+    found = [torch.empty_like(tensor) for tensor in tensors[:3]]
+    _launch_gradient(launch, places, found, lse, dlse)
+    return tuple(found)
+
+
+def gradient(
+    tensors: Sequence[Tensor], lse: Tensor, dlse: Tensor | None, mask: AttentionMask, how: tuple
+) -> tuple[Tensor, ...] | None:
+    """Enqueues the gradients of Q, K and V, which have the strides of these; None where no kernels compute them."""
+    _, closure, scale, numbers = how
+    (q, _, v, *_), index = tensors, tensors[0].device.index
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return None
+    with _gpu.OnDevice(index):
+        spec = spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure)
+        loaded = _gpu.kept(_loaded, (index, spec, "gradient"), lambda: _load_gradient(index, spec))
+        if not loaded:
+            return None
+        held = [_addressable(tensor) for tensor in tensors]
+        found = [torch.empty_like(tensor) for tensor in tensors[:3]]
+        results = [_addressable(tensor) for tensor in found]
+        work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
+        launch = _native.ReadyGradient(loaded, work, _layouts(held + results), scale, list(numbers)).launch
+        _launch_gradient(launch, [tensor.data_ptr() for tensor in held], results, lse, dlse)
+        for to, result in zip(found, results):
+            if to is not result:
+                to.copy_(result)
+        if all(tensor is given for tensor, given in zip(held + results, [*tensors, *found])):
+            _remember(_key(tensors, how, "gradient"), launch)
+    return tuple(found)
+
+
+def _load_gradient(index: int, spec: str) -> Any:
+    """The kernels of a gradient; False where they are not planned."""
+    kernels = _native.gradient_kernels(spec)
+    return False if kernels is None else _gpu.gpu_of(index).load_gradient(*kernels)
+
+
+def _launch_gradient(launch: Any, places: list[int], found: list[Tensor], lse: Tensor, dlse: Tensor | None) -> None:
+    lse = lse.contiguous()
+    dlse = None if dlse is None else dlse.contiguous()
+    delta = torch.empty_like(lse)
+    of_lse = 0 if dlse is None else dlse.data_ptr()
+    at = [*places, *(tensor.data_ptr() for tensor in found)]
+    launch(at, lse.data_ptr(), of_lse, delta.data_ptr(), _stream(lse.get_device()))
 
 
 def _addressable(tensor: Tensor) -> Tensor:
@@ -112,10 +167,14 @@ def _addressable(tensor: Tensor) -> Tensor:
     return copy.clone() if copy is tensor or copy.data_ptr() % 16 else copy
 
 
-def _strides(tensor: Tensor) -> list[int]:
-    """Elements between problems, heads and rows; where there is only one of them, a number that TMA takes."""
-    width = tensor.shape[3]
-    return [stride if length > 1 else width for stride, length in zip(tensor.stride()[:3], tensor.shape[:3])]
+def _layouts(tensors: Sequence[Tensor]) -> list[tuple[list[int], list[int]]]:
+    """Sizes of tensors, and elements between problems, heads and rows; where there is only one of these, a number that TMA takes."""
+
+    def strides(tensor: Tensor) -> list[int]:
+        width = tensor.shape[3]
+        return [stride if length > 1 else width for stride, length in zip(tensor.stride()[:3], tensor.shape[:3])]
+
+    return [(list(tensor.shape), strides(tensor)) for tensor in tensors]
 
 
 def _kernel(index: int, spec: str) -> Any:

@@ -34,19 +34,21 @@ def attention(call: Call, lse: bool, split: str | None) -> Any:
     if wants_gradient and call.on_device:
         raise Error(NO_GRADIENT)
     given = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
-    if not _torch.is_dynamo_compiling() and q.is_cuda and _torch._is_plain(q, k, None) and _torch._is_plain(v, v, None):
-        # An operator's way through the dispatcher costs the host more than the launch.
+    if _is_launch(q, k, v):
         out, sums = _attention_cuda(q, k, v, *given, call.vectors, split)
     else:
-        numbers = list(call.numbers)
-        if is_transformed():
-            how = (*given[:3], numbers, given[4], split)
-            out, sums = Attention.apply(q, k, v, how, *call.vectors)
-            out = call.as_given(out)
-            return (out, sums) if lse else out
-        out, sums = torch.ops.bsr_gemm.attention(q, k, v, *given[:3], numbers, given[4], call.vectors, split)
+        how = (*given[:3], list(call.numbers), given[4])
+        if is_transformed() or (wants_gradient and not _torch.is_dynamo_compiling()):
+            out, sums = Attention.apply(q, k, v, (*how, split), *call.vectors)
+        else:
+            out, sums = torch.ops.bsr_gemm.attention(q, k, v, *how, call.vectors, split)
     out = call.as_given(out)
     return (out, sums) if lse else out
+
+
+def _is_launch(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether a call is no more than launches: an operator's way through the dispatcher costs the host more than these."""
+    return not _torch.is_dynamo_compiling() and q.is_cuda and _torch._is_plain(q, k, v)
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -141,14 +143,28 @@ def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None, spl
 
 
 def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
-    return tuple(tensor.new_empty(tuple(tensor.shape)) for tensor in (q, k, v))
+    return tuple(torch.empty_like(tensor) for tensor in (q, k, v))
 
 
-def _attention_gradient(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
+def _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
     found = _found(q, k, mask)
     if found.on_device:
         raise Error(NO_GRADIENT)
     return gradients(do, dlse, q, k, v, o, lse, found, score, scale, tuple(numbers), tuple(vectors or ()))
+
+
+def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
+    from . import _attention_launch
+
+    tensors, how = (q, k, v, o, do), (mask, score, scale, tuple(numbers))
+    gradients = _attention_launch.direct_gradient(tensors, lse, dlse, how)
+    if gradients is None:
+        found = _found(q, k, mask)
+        if not found.on_device and found.stored and 0 not in (*q.shape, *v.shape):
+            gradients = _attention_launch.gradient(tensors, lse, dlse, found, how)
+    if gradients is None:
+        return _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors)
+    return gradients
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -176,7 +192,9 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
     do = torch.zeros_like(o) if do is None else do
     refuse_forward("attention_gradient", (do, dlse, q, k, v))
     with torch.no_grad():
-        found = torch.ops.bsr_gemm.attention_gradient(do, dlse, q, k, v, o, lse, *ctx.given, vectors)
+        is_launch = _is_launch(q, k, v) and _torch._is_plain(do, o, dlse)
+        gradient = _attention_gradient_cuda if is_launch else torch.ops.bsr_gemm.attention_gradient
+        found = gradient(do, dlse, q, k, v, o, lse, *ctx.given, vectors)
     return *once(tuple(found), do, q, k, v), *ctx.none
 
 
@@ -194,19 +212,21 @@ operator(
     "attention_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, str? score,"
     " float scale, float[] numbers, Tensor[]? vectors=None) -> (Tensor, Tensor, Tensor)",
     _attention_gradient_fake,
-    _attention_gradient,
+    _attention_gradient_cpu,
+    _attention_gradient_cuda,
 )
 
 
 class Attention(torch.autograd.Function):
-    """The operator where transforms of torch.func ask for it."""
+    """The operator for transforms of torch.func, and for gradients: an operator's own costs the host more."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, how: tuple, *vectors: Tensor) -> tuple[Tensor, Tensor]:
         *given, split = how
-        return torch.ops.bsr_gemm.attention(q, k, v, *given, list(vectors), split)
+        attend = _attention_cuda if _is_launch(q, k, v) else torch.ops.bsr_gemm.attention
+        return attend(q, k, v, *given, list(vectors), split)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:

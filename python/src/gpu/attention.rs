@@ -16,7 +16,7 @@ use crate::attention::{AttentionMask, shared};
 use crate::errors::refused;
 
 /// Sizes and strides of `[batch, heads, rows, columns]`, in elements; those of a row are contiguous.
-type Layout = ([usize; 4], [u64; 3]);
+pub(super) type Layout = ([usize; 4], [u64; 3]);
 
 /// A kernel of attention on a GPU.
 #[pyclass(frozen, module = "bsr_gemm._lib._native")]
@@ -47,7 +47,7 @@ impl LoadedAttention {
 }
 
 /// The shape of an attention of Q and V of these sizes.
-fn shape([batch, heads, queries, _]: [usize; 4], v: [usize; 4]) -> Shape {
+pub(super) fn shape([batch, heads, queries, _]: [usize; 4], v: [usize; 4]) -> Shape {
     Shape { batch, heads, key_heads: v[1], queries, keys: v[2], columns: v[3] }
 }
 
@@ -126,14 +126,8 @@ impl ReadyAttention {
         sums: u64,
         stream: usize,
     ) -> PyResult<()> {
-        let tensor = |at: usize| {
-            let (sizes, [batch, head, row]) = self.tensors[at];
-            // SAFETY: the caller of the launch vouches for the memory.
-            unsafe {
-                DeviceTensor::<T>::from_raw(&self.device, addresses[at], sizes, TensorStrides { row, head, batch })
-            }
-        };
-        let ([q, k, v], mut o) = ([tensor(0), tensor(1), tensor(2)], tensor(3));
+        // SAFETY: the caller of the launch vouches for the memory.
+        let [q, k, v, mut o] = unsafe { placed::<T, 4>(&self.device, &self.tensors, addresses) };
         let [batch, heads, queries, _] = self.tensors[0].0;
         // SAFETY: as above.
         let mut sums =
@@ -149,6 +143,22 @@ impl ReadyAttention {
         let inputs = Inputs::from((&q, &k, &v, self.scale)).scalars(&self.numbers).vectors(&vectors);
         self.launcher.launch(stream, inputs, &self.pattern, &mut o, sums.as_mut()).map_err(refused)
     }
+}
+
+/// Tensors of the caller's.
+///
+/// # Safety
+/// The addresses must be those of such tensors on the device, until what is launched with them is done.
+pub(super) unsafe fn placed<T: Element + Plain, const N: usize>(
+    device: &Device,
+    layouts: &[Layout; N],
+    addresses: [u64; N],
+) -> [DeviceTensor<T>; N] {
+    std::array::from_fn(|at| {
+        let (sizes, [batch, head, row]) = layouts[at];
+        // SAFETY: as the caller vouches.
+        unsafe { DeviceTensor::from_raw(device, addresses[at], sizes, TensorStrides { row, head, batch }) }
+    })
 }
 
 fn view(vector: &AnyVector) -> ScoreVector<'_> {

@@ -1,6 +1,7 @@
 //! Launches on a GPU: operands by address, on the stream of the caller.
 
 mod attention;
+mod attention_gradient;
 mod batch;
 mod device_mask;
 mod further;
@@ -23,6 +24,7 @@ use crate::errors::refused;
 use crate::pattern::Pattern;
 use crate::plan::Kernel;
 pub(crate) use attention::{AttentionWork, LoadedAttention, ReadyAttention};
+pub(crate) use attention_gradient::{GradientWork, LoadedGradient, ReadyGradient};
 pub(crate) use batch::Batch;
 pub(crate) use device_mask::DeviceMask;
 pub(crate) use listed::DevicePattern;
@@ -160,6 +162,13 @@ impl Gpu {
         let load = || bsr_runtime::attention::Launcher::load_text(&self.device, plan, ptx.text(), ptx.entry());
         let launcher = py.detach(load).map_err(refused)?;
         Ok(LoadedAttention { launcher: Arc::new(launcher), device: self.device.clone() })
+    }
+
+    /// Loads the kernels of the gradient of an attention: of dQ, then of dK and dV.
+    fn load_gradient(&self, py: Python<'_>, dq: &Kernel, dkv: &Kernel) -> PyResult<LoadedGradient> {
+        let load = || bsr_runtime::attention::GradientLauncher::load(&self.device, [&dq.plan, &dkv.plan]);
+        let launcher = py.detach(load).map_err(refused)?;
+        Ok(LoadedGradient { launcher: Arc::new(launcher), device: self.device.clone() })
     }
 
     /// Forgets every kernel that was loaded, with what it keeps of patterns; those that are in use stay until they are not.
