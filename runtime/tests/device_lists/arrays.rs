@@ -15,12 +15,14 @@ fn check(row_ptr: &[i64], col_idx: &[i64], block_columns: u32, width: IndexWidth
 
 #[test]
 fn every_mistake_is_found_in_every_load_of_a_row() {
-    assert_eq!(faults_of_checks(&ListKernels::own().unwrap()).unwrap(), Vec::<String>::new());
+    let faults: Vec<_> = faults_of_checks(&ListKernels::own().unwrap()).map(Result::unwrap).collect();
+    assert_eq!(faults, Vec::<String>::new());
 }
 
 #[test]
 fn lists_of_more_rows_and_columns_than_threads_are_those_of_the_host() {
-    assert_eq!(faults_of_lists(&ListKernels::own().unwrap()).unwrap(), Vec::<String>::new());
+    let faults: Vec<_> = faults_of_lists(&ListKernels::own().unwrap()).map(Result::unwrap).collect();
+    assert_eq!(faults, Vec::<String>::new());
 }
 
 /// A bound that lets one column too many pass, or one too few, in one of the loads that are written out one after the other.
@@ -31,7 +33,7 @@ fn a_wrong_bound_in_any_load_of_either_width_is_found() {
     assert_eq!(bounds.len(), 2 * ListKernel::CHECK_LOADS as usize);
     for at in bounds {
         let wrong = format!("{}setp.gt.u64{}", &text[..at], &text[at + "setp.ge.u64".len()..]);
-        assert_ne!(faults_of_checks(&ListKernels::new(&wrong).unwrap()).unwrap(), Vec::<String>::new(), "byte {at}");
+        assert!(faults_of_checks(&ListKernels::new(&wrong).unwrap()).map(Result::unwrap).next().is_some(), "byte {at}");
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) fn lists(path: Option<&Path>) -> Result<Arc<ListKernels>, Failure> {
 /// Right and wrong patterns, of which the kernels that check them must say what is wrong, and large ones, which kernels must
 /// transpose, make of masks and list as the host does.
 pub(super) fn patterns(lists: &ListKernels, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut faults = faults_of_checks(lists).map_err(Failure::bad_input)?;
-    faults.extend(faults_of_lists(lists)?);
+    let mut faults = faults_of_checks(lists).collect::<Result<Vec<_>, _>>().map_err(Failure::bad_input)?;
+    faults.extend(faults_of_lists(lists).collect::<Result<Vec<_>, _>>()?);
     let Some(first) = faults.first() else {
         let words = "each mistake in row pointers and columns is reported by the kernels that check them";
         return Ok(line(out, "patterns", format_args!("{words}; large ones are listed as by the host"))?);

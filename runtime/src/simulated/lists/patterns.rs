@@ -122,78 +122,95 @@ fn row_with(at: usize, way: usize) -> Vec<i64> {
     columns
 }
 
-/// What the kernels that check patterns say wrongly: of right patterns, and of wrong ones with every mistake in each of the
-/// loads that a lane has of a row, in several lanes, and in the next round of loads.
+/// A pattern to check.
+struct ToCheck {
+    what: String,
+    row_ptr: Vec<i64>,
+    col_idx: Vec<i64>,
+}
+
+/// Right patterns, and wrong ones with every mistake in each of the loads that a lane has of a row, in several lanes, and in
+/// the next round of loads.
+fn to_check() -> impl Iterator<Item = ToCheck> {
+    let pointers = [[0, 2, 2, 5], [0, 2, 2, 6], [0, 2, 1, 5], [1, 2, 2, 5], [0, -2, 2, 5], [-1, 2, 2, 5], [0, 0, 0, 0]];
+    let pointers = pointers.map(|row_ptr| ToCheck {
+        what: format!("row pointers {row_ptr:?}"),
+        row_ptr: row_ptr.into(),
+        col_idx: vec![0, 3, 1, 2, 3],
+    });
+    let loads = 0..=ListKernel::CHECK_LOADS as usize;
+    loads.flat_map(|load| (0..5).flat_map(move |way| mistakes(load, way))).chain(pointers)
+}
+
+/// Patterns with a mistake in one load. The first wrong row tells; a row before it is right.
+fn mistakes(load: usize, way: usize) -> [ToCheck; 4] {
+    let rows = [
+        vec![0, 5, COLUMNS - 1],
+        row_with(32 * load + 7, way),
+        row_with(32 * load + 31, way),
+        row_with(32 * load, way),
+    ];
+    [&rows[..2], &rows[2..3], &rows[3..], &rows[..]].map(|rows| {
+        let ends = rows.iter().scan(0, |end, row| {
+            *end += row.len() as i64;
+            Some(*end)
+        });
+        let row_ptr = std::iter::once(0).chain(ends).collect();
+        ToCheck { what: format!("mistake {way} in load {load}"), row_ptr, col_idx: rows.concat() }
+    })
+}
+
+/// What the kernels that check patterns say wrongly of right and wrong patterns. Each is checked when it is asked for.
 ///
 /// # Errors
 /// As [`ListKernels::launch`].
-pub fn faults_of_checks(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
-    let mut faults = vec![];
-    let mut judge = |row_ptr: &[i64], col_idx: &[i64], what: &str| -> Result<(), LaunchError> {
-        for width in [IndexWidth::I32, IndexWidth::I64] {
-            let meant = meant(row_ptr, col_idx, COLUMNS as u32);
-            match kernels.check(row_ptr, col_idx, COLUMNS as u32, width)? {
-                Err(findings) => faults.push(format!("{what}, {width:?}: {}", findings[0])),
-                Ok(found) if (&found.rows, found.wrong) != (&meant.rows, meant.wrong) => {
-                    faults.push(format!("{what}, {width:?}: {:?} in place of {:?}", found.wrong, meant.wrong));
-                }
-                // Rows that are right are copied.
-                Ok(found) => {
-                    let differ = |(first, blocks): &(u32, u32)| {
-                        let of = *first as usize..(first + blocks) as usize;
-                        found.columns[of.clone()].iter().zip(&col_idx[of]).any(|(got, want)| i64::from(*got) != *want)
-                    };
-                    if meant.rows.iter().any(differ) {
-                        faults.push(format!("{what}, {width:?}: the columns of a right row are not its columns"));
-                    }
-                }
-            }
-        }
-        Ok(())
+pub fn faults_of_checks(kernels: &ListKernels) -> impl Iterator<Item = Result<String, LaunchError>> {
+    let widths = [IndexWidth::I32, IndexWidth::I64];
+    to_check()
+        .flat_map(move |pattern| widths.map(|width| fault_of_check(kernels, &pattern, width)))
+        .filter_map(Result::transpose)
+}
+
+fn fault_of_check(
+    kernels: &ListKernels,
+    ToCheck { what, row_ptr, col_idx }: &ToCheck,
+    width: IndexWidth,
+) -> Result<Option<String>, LaunchError> {
+    let meant = meant(row_ptr, col_idx, COLUMNS as u32);
+    let found = match kernels.check(row_ptr, col_idx, COLUMNS as u32, width)? {
+        Err(findings) => return Ok(Some(format!("{what}, {width:?}: {}", findings[0]))),
+        Ok(found) => found,
     };
-    for load in 0..=ListKernel::CHECK_LOADS as usize {
-        for way in 0..5 {
-            // The first wrong row tells; a row before it is right.
-            let rows = [
-                vec![0, 5, COLUMNS - 1],
-                row_with(32 * load + 7, way),
-                row_with(32 * load + 31, way),
-                row_with(32 * load, way),
-            ];
-            for rows in [&rows[..2], &rows[2..3], &rows[3..], &rows[..]] {
-                let row_ptr: Vec<i64> = std::iter::once(0)
-                    .chain(rows.iter().scan(0, |end, row| {
-                        *end += row.len() as i64;
-                        Some(*end)
-                    }))
-                    .collect();
-                judge(&row_ptr, &rows.concat(), &format!("mistake {way} in load {load}"))?;
-            }
-        }
+    if (&found.rows, found.wrong) != (&meant.rows, meant.wrong) {
+        return Ok(Some(format!("{what}, {width:?}: {:?} in place of {:?}", found.wrong, meant.wrong)));
     }
-    let columns = [0, 3, 1, 2, 3];
-    for row_ptr in [[0, 2, 2, 5], [0, 2, 2, 6], [0, 2, 1, 5], [1, 2, 2, 5], [0, -2, 2, 5], [-1, 2, 2, 5], [0, 0, 0, 0]]
-    {
-        judge(&row_ptr, &columns, &format!("row pointers {row_ptr:?}"))?;
-    }
-    Ok(faults)
+    // Rows that are right are copied.
+    let differ = |(first, blocks): &(u32, u32)| {
+        let of = *first as usize..(first + blocks) as usize;
+        found.columns[of.clone()].iter().zip(&col_idx[of]).any(|(got, want)| i64::from(*got) != *want)
+    };
+    let differs = meant.rows.iter().any(differ);
+    Ok(differs.then(|| format!("{what}, {width:?}: the columns of a right row are not its columns")))
 }
 
 /// What the kernels that transpose patterns, make them of masks and list the tiles of SDDMMs list otherwise than the host, of
-/// patterns with more rows and columns than a CTA has threads.
+/// patterns with more rows and columns than a CTA has threads. Each is listed when it is asked for.
 ///
 /// # Errors
 /// As [`ListKernels::launch`]; a pattern that cannot be had.
-pub fn faults_of_lists(kernels: &ListKernels) -> Result<Vec<String>, SimulatedError> {
-    let mut faults = faults_of_masks(kernels)?;
-    faults.extend(faults_of_transposes(kernels)?);
-    faults.extend(faults_of_sddmms(kernels)?);
-    Ok(faults)
+pub fn faults_of_lists(kernels: &ListKernels) -> impl Iterator<Item = Result<String, SimulatedError>> {
+    let masks = masks().map(|mask| fault_of_mask(kernels, mask));
+    let transposes = to_transpose().map(|transpose| fault_of_transpose(kernels, transpose));
+    let sddmms = SDDMMS.iter().map(|sddmm| fault_of_sddmm(kernels, sddmm));
+    masks.chain(transposes).chain(sddmms).filter_map(Result::transpose)
 }
 
-/// SDDMMs to list: bm, bn and bk, block rows, block columns, density and CTAs. Tiles have 1, 2, 3, 4 and 16 groups of columns,
-/// the last words of a vector as padding, blocks of two groups and of two tiles of rows, and tiles of half the width.
-const SDDMMS: &[([u32; 3], [usize; 2], f64, u32)] = &[
+/// An SDDMM to list: bm, bn and bk, block rows, block columns, density and CTAs.
+type Sddmm = ([u32; 3], [usize; 2], f64, u32);
+
+/// SDDMMs whose tiles have 1, 2, 3, 4 and 16 groups of columns, the last words of a vector as padding, blocks of two groups
+/// in tiles of one and of two, blocks of two tiles of rows, and half the width.
+const SDDMMS: &[Sddmm] = &[
     ([64, 64, 64], [1100, 40], 0.02, 7),
     ([64, 128, 64], [20, 32], 0.4, 7),
     ([128, 192, 64], [20, 32], 0.4, 7),
@@ -202,53 +219,54 @@ const SDDMMS: &[([u32; 3], [usize; 2], f64, u32)] = &[
     ([64, 256, 16], [20, 90], 0.4, 7),
     ([256, 128, 64], [10, 16], 0.4, 7),
     ([64, 256, 256], [10, 16], 0.4, 7),
+    ([64, 128, 256], [10, 16], 0.4, 7),
     ([128, 128, 256], [10, 8], 0.3, 7),
     // More vectors of a row than a CTA has threads.
     ([64, 64, 64], [2, 600], 1.0, 7),
     // More CTAs than tiles, and than a CTA has threads.
     ([64, 256, 64], [4, 4], 0.3, 132),
     ([64, 256, 64], [4, 4], 0.3, 1100),
+    // The same with more words of a tile than a warp has lanes.
+    ([64, 256, 16], [4, 4], 0.3, 40),
 ];
 
-/// What is wrong with the tiles of SDDMMs.
-fn faults_of_sddmms(kernels: &ListKernels) -> Result<Vec<String>, SimulatedError> {
-    let mut faults = vec![];
-    for &([bm, bn, bk], [rows, cols], density, ctas) in SDDMMS {
-        let spec = format!("op = sdd, bm = {bm}, bn = {bn}, bk = {bk}, schedule = strided");
-        let Some(plan) = spec.parse().ok().and_then(|spec| Plan::new(&spec).ok()) else {
-            faults.push(format!("{spec} cannot be planned"));
-            continue;
-        };
+/// What is wrong with the tiles of an SDDMM.
+fn fault_of_sddmm(
+    kernels: &ListKernels,
+    &([bm, bn, bk], [rows, cols], density, ctas): &Sddmm,
+) -> Result<Option<String>, SimulatedError> {
+    let k = 100;
+    let spec = format!("op = sdd, bm = {bm}, bn = {bn}, bk = {bk}, schedule = strided");
+    let made = spec.parse().ok().and_then(|spec| Plan::new(&spec).ok()).and_then(|plan| {
         let block = (plan.spec().bm as usize, plan.spec().bk as usize);
-        let k = 100;
-        let structure = Pattern::Random(density).structure(block.0 * rows, block.1 * cols, block, 1);
-        let (Ok(structure), Some(tiles)) = (structure, plan.sddmm_tiles()) else { continue };
-        let Some(host) = SddmmWork::new(&plan, &structure, k, ctas) else { continue };
-        let mut memory = GlobalMemory::new();
-        let mut stream = Stream::new(kernels, &mut memory);
-        let read = stream.index(&structure);
-        let (block_rows, capacity) = (rows as u32, structure.nnzb() as u32);
-        let shape =
-            SddmmShape { tiles, block_rows, k: k as u32, ctas, capacity }.checked().map_err(KernelError::from)?;
-        let (heads, work) = stream.sddmm(&shape, read)?;
-        let findings = stream.findings();
-        let (heads, work) = (self::words(&memory, heads), self::words(&memory, work));
-        let (own, all) = (host.heads(), host.words());
-        let words = own.iter().sum::<u32>() as usize * tiles.tile_words as usize;
-        // CTAs without a tile multiply one stage of zeros and store nothing.
-        let without = words / tiles.tile_words as usize..ctas as usize;
-        let none = [0, TileScheduler::OUTSIDE, 1, 0, 0, 0, 0, 0];
-        let is_none = |tile: &[u32]| tile[..8] == none && tile[8..].iter().all(|word| *word == TileScheduler::OUTSIDE);
-        let mut idle = work[words..].chunks(tiles.tile_words as usize).take(without.len());
-        // Lists that have no tile are the last ones.
-        let used = own.iter().filter(|tiles| **tiles > 0).count();
-        let differs = heads[..used] != own[..used]
-            || heads[used..].iter().any(|tiles| *tiles != 1)
-            || work[..words] != all[..words]
-            || !idle.all(is_none);
-        faults.extend(fault(findings, differs, &format!("the tiles of {spec}")));
-    }
-    Ok(faults)
+        let structure = Pattern::Random(density).structure(block.0 * rows, block.1 * cols, block, 1).ok()?;
+        let host = SddmmWork::new(&plan, &structure, k, ctas)?;
+        Some((plan.sddmm_tiles()?, structure, host))
+    });
+    let Some((tiles, structure, host)) = made else { return Ok(Some(format!("{spec} cannot be listed"))) };
+    let mut memory = GlobalMemory::new();
+    let mut stream = Stream::new(kernels, &mut memory);
+    let read = stream.index(&structure);
+    let (block_rows, capacity) = (rows as u32, structure.nnzb() as u32);
+    let shape = SddmmShape { tiles, block_rows, k: k as u32, ctas, capacity }.checked().map_err(KernelError::from)?;
+    let (heads, work) = stream.sddmm(&shape, read)?;
+    let findings = stream.findings();
+    let (heads, work) = (self::words(&memory, heads), self::words(&memory, work));
+    let (own, all) = (host.heads(), host.words());
+    let words = own.iter().sum::<u32>() as usize * tiles.tile_words as usize;
+    // CTAs without a tile multiply one stage of zeros and store nothing.
+    let without = words / tiles.tile_words as usize..ctas as usize;
+    let none = [0, TileScheduler::OUTSIDE, 1, 0, 0, 0, 0, 0];
+    let is_none = |tile: &[u32]| tile[..8] == none && tile[8..].iter().all(|word| *word == TileScheduler::OUTSIDE);
+    let mut idle = work[words..].chunks(tiles.tile_words as usize).take(without.len());
+    // Lists that have no tile are the last ones.
+    let used = own.iter().filter(|tiles| **tiles > 0).count();
+    let differs = heads[..used] != own[..used]
+        || heads[used..].iter().any(|tiles| *tiles != 1)
+        || work[..words] != all[..words]
+        || !idle.all(is_none)
+        || work.iter().skip(words.max(without.end * tiles.tile_words as usize)).any(|word| *word != u32::MAX);
+    Ok(fault(findings, differs, &format!("the tiles of {spec}")))
 }
 
 /// Patterns to transpose: blocks that are stored, block rows and columns, and CTAs. The rows of a CTA are any number of those
@@ -268,66 +286,79 @@ fn to_transpose() -> impl Iterator<Item = (Pattern, [usize; 3])> {
 
 /// The same of the kernels that transpose patterns: with room for all blocks, and with room for all but one, which is a
 /// pattern without blocks.
-fn faults_of_transposes(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
-    let mut faults = vec![];
-    for (pattern, [rows, cols, ctas]) in to_transpose() {
-        let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else { continue };
-        let (host, stored) = (structure.transposed(), structure.nnzb());
-        let words = |list: &[i32]| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>();
-        let ends = host.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]).collect::<Vec<_>>();
-        let want = [words(&ends), words(host.col_idx()), words(host.block_idx())];
-        let without = [vec![0; 2 * cols], vec![u32::MAX; stored], vec![u32::MAX; stored]];
-        for (capacity, want) in [(stored, want), (stored - 1, without)] {
-            let mut memory = GlobalMemory::new();
-            let mut stream = Stream::new(kernels, &mut memory);
-            let (of_rows, columns) = stream.index(&structure);
-            let counts = stream.alloc((ctas + 1) * cols);
-            let made = [stream.alloc(2 * cols), stream.alloc(stored), stream.alloc(stored)];
-            let pointers = [of_rows, columns, counts, made[0], made[1], made[2]];
-            stream.transpose(pointers, [rows as u32, cols as u32, capacity as u32], ctas as u32)?;
-            let findings = stream.findings();
-            let differs = made.iter().zip(&want).any(|(id, want)| self::words(&memory, *id)[..want.len()] != **want);
-            let what = format!("the transpose of {rows} x {cols} blocks in {ctas} CTAs, room for {capacity}");
-            faults.extend(fault(findings, differs, &what));
+fn fault_of_transpose(
+    kernels: &ListKernels,
+    (pattern, [rows, cols, ctas]): (Pattern, [usize; 3]),
+) -> Result<Option<String>, SimulatedError> {
+    let what = format!("the transpose of {rows} x {cols} blocks in {ctas} CTAs");
+    let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else {
+        return Ok(Some(format!("{what} has no pattern")));
+    };
+    let (host, stored) = (structure.transposed(), structure.nnzb());
+    let words = |list: &[i32]| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>();
+    let ends = host.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]).collect::<Vec<_>>();
+    let want = [words(&ends), words(host.col_idx()), words(host.block_idx())];
+    let without = [vec![0; 2 * cols], vec![u32::MAX; stored], vec![u32::MAX; stored]];
+    for (capacity, want) in [(stored, want), (stored - 1, without)] {
+        let mut memory = GlobalMemory::new();
+        let mut stream = Stream::new(kernels, &mut memory);
+        let (of_rows, columns) = stream.index(&structure);
+        let counts = stream.alloc((ctas + 1) * cols);
+        let made = [stream.alloc(2 * cols), stream.alloc(stored), stream.alloc(stored)];
+        let pointers = [of_rows, columns, counts, made[0], made[1], made[2]];
+        stream.transpose(pointers, [rows as u32, cols as u32, capacity as u32], ctas as u32)?;
+        let findings = stream.findings();
+        let differs = made.iter().zip(&want).any(|(id, want)| self::words(&memory, *id)[..want.len()] != **want);
+        let found = fault(findings, differs, &format!("{what}, room for {capacity}"));
+        if found.is_some() {
+            return Ok(found);
         }
     }
-    Ok(faults)
+    Ok(None)
 }
 
-/// The same of the kernels that make a pattern of a byte for every block; some have less room than blocks.
-fn faults_of_masks(kernels: &ListKernels) -> Result<Vec<String>, LaunchError> {
-    let mut faults = vec![];
-    let drawn = [(Pattern::Random(0.3), 19, 45, 5), (Pattern::Causal, 33, 33, 0), (Pattern::Random(0.5), 300, 3, -100)];
+/// Masks: blocks that are stored, block rows and columns, and how many more blocks there is room for.
+fn masks() -> impl Iterator<Item = (Pattern, [usize; 2], isize)> {
+    let drawn =
+        [(Pattern::Random(0.3), [19, 45], 5), (Pattern::Causal, [33, 33], 0), (Pattern::Random(0.5), [300, 3], -100)];
     // Rows that end within each of the eight loads of a lane, and are followed by a block; room that ends in the same load.
-    let ends = (0..8).map(|load| (Pattern::Random(1.0), 2, 256 + 32 * load + 7, -260));
-    for (pattern, rows, cols, room) in drawn.into_iter().chain(ends) {
-        let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else { continue };
-        let mut mask = vec![0_u8; rows * cols];
-        for row in 0..rows {
-            for block in structure.blocks_of(row) {
-                mask[row * cols + structure.col_idx()[block] as usize] = 1 + (block % 255) as u8;
-            }
+    let ends = (0..8).map(|load| (Pattern::Random(1.0), [2, 256 + 32 * load + 7], -260));
+    drawn.into_iter().chain(ends)
+}
+
+/// The same of the kernels that make a pattern of a byte for every block.
+fn fault_of_mask(
+    kernels: &ListKernels,
+    (pattern, [rows, cols], room): (Pattern, [usize; 2], isize),
+) -> Result<Option<String>, SimulatedError> {
+    let what = format!("the pattern of a mask of {rows} x {cols} blocks");
+    let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else {
+        return Ok(Some(format!("{what} cannot be had")));
+    };
+    let mut mask = vec![0_u8; rows * cols];
+    for row in 0..rows {
+        for block in structure.blocks_of(row) {
+            mask[row * cols + structure.col_idx()[block] as usize] = 1 + (block % 255) as u8;
         }
-        let capacity = structure.nnzb().saturating_add_signed(room);
-        let mut memory = GlobalMemory::new();
-        let mask = machine::upload(&mut memory, mask);
-        let mut stream = Stream::new(kernels, &mut memory);
-        let [counts, row_ptr, col_idx] = [rows, rows + 1, capacity].map(|words| stream.alloc(words));
-        let numbers = [rows as u32, cols as u32, capacity as u32];
-        let grid = |kernel: ListKernel| (kernel.grid(numbers[0], 1), kernel.threads() / 8);
-        let (of_rows, of_columns) = (ListKernel::MaskRows, ListKernel::MaskColumns);
-        stream.launch(of_rows, grid(of_rows), &[mask, counts], &numbers[..2])?;
-        stream.launch(of_columns, grid(of_columns), &[mask, counts, row_ptr, col_idx], &numbers)?;
-        let findings = stream.findings();
-        let same = |id: BufferId, host: &[i32]| {
-            let found = words(&memory, id);
-            found.iter().zip(host).all(|(found, host)| *found == host.cast_unsigned())
-        };
-        let kept = structure.nnzb().min(capacity);
-        let differs = !same(row_ptr, structure.row_ptr()) || !same(col_idx, &structure.col_idx()[..kept]);
-        faults.extend(fault(findings, differs, &format!("the pattern of a mask of {rows} x {cols} blocks")));
     }
-    Ok(faults)
+    let capacity = structure.nnzb().saturating_add_signed(room);
+    let mut memory = GlobalMemory::new();
+    let mask = machine::upload(&mut memory, mask);
+    let mut stream = Stream::new(kernels, &mut memory);
+    let [counts, row_ptr, col_idx] = [rows, rows + 1, capacity].map(|words| stream.alloc(words));
+    let numbers = [rows as u32, cols as u32, capacity as u32];
+    let grid = |kernel: ListKernel| (kernel.grid(numbers[0], 1), kernel.threads() / 8);
+    let (of_rows, of_columns) = (ListKernel::MaskRows, ListKernel::MaskColumns);
+    stream.launch(of_rows, grid(of_rows), &[mask, counts], &numbers[..2])?;
+    stream.launch(of_columns, grid(of_columns), &[mask, counts, row_ptr, col_idx], &numbers)?;
+    let findings = stream.findings();
+    let same = |id: BufferId, host: &[i32]| {
+        let found = words(&memory, id);
+        found.iter().zip(host).all(|(found, host)| *found == host.cast_unsigned())
+    };
+    let kept = structure.nnzb().min(capacity);
+    let differs = !same(row_ptr, structure.row_ptr()) || !same(col_idx, &structure.col_idx()[..kept]);
+    Ok(fault(findings, differs, &what))
 }
 
 fn fault(findings: Vec<Finding>, differs: bool, what: &str) -> Option<String> {
