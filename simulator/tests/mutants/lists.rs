@@ -109,6 +109,41 @@ const HARMLESS: &[Harmless] = &[
         words: &["%p_t, %r_of, %r_column_groups"],
         why: "only the other words of a vector can be the padding of a work tile",
     },
+    Harmless {
+        kernel: "check",
+        section: "",
+        operator: "compare with one more",
+        words: &["%p_t, %r_lane, 0"],
+        why: "all lanes of the warp have the ends of its row, and one of them stores what follows from these",
+    },
+    Harmless {
+        kernel: "mask",
+        section: "",
+        operator: "compare with one more",
+        words: &["%p_t, %r_lane, 0", "%p_lead, %r_lane, 0"],
+        why: "all lanes of the warp have the sum, and one of them stores it",
+    },
+    Harmless {
+        kernel: "scan_columns",
+        section: "$band:",
+        operator: "compare with one more",
+        words: &["%p_t, %r_warp, 31"],
+        why: "no warp has a number above 31",
+    },
+    Harmless {
+        kernel: "scan_columns",
+        section: "$band:",
+        operator: "compare with one more",
+        words: &["%p_in, %r_warp, 0, %p_in"],
+        why: "every warp has the sums of the columns, and one of them stores these",
+    },
+    Harmless {
+        kernel: "scan_columns",
+        section: "$band:",
+        operator: "or equal",
+        words: &["%r_band, %r_ctas"],
+        why: "one more round of the loop, in which all lines are behind those of the CTAs",
+    },
 ];
 
 /// What finds them: the check of patterns, the lists of the host, and products by their lists.
