@@ -56,7 +56,8 @@ fn main() -> Result<(), Failure> {
 
 fn options() -> Result<Options, String> {
     let keys = [String::new(), String::new()];
-    let mut options = Options { queries: 16_384, heads: 16, repeats: 20, checks: usize::MAX, only: String::new(), keys };
+    let mut options =
+        Options { queries: 16_384, heads: 16, repeats: 20, checks: usize::MAX, only: String::new(), keys };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} takes a value"))?;
@@ -69,7 +70,11 @@ fn options() -> Result<Options, String> {
             "--only" => options.only = value,
             "--dq" => options.keys[0] = value,
             "--dkv" => options.keys[1] = value,
-            _ => return Err(format!("{word}: there are --queries, --heads, --repeats, --checks, --only, --dq and --dkv")),
+            _ => {
+                return Err(format!(
+                    "{word}: there are --queries, --heads, --repeats, --checks, --only, --dq and --dkv"
+                ));
+            }
         }
     }
     Ok(options)
