@@ -90,6 +90,8 @@ templates! {
     "attention_backward/product",
     "attention_backward/prologue",
     "attention_backward/release",
+    "attention_backward/rest",
+    "attention_backward/row_sums",
     "attention_backward/slope",
     "attention_backward/store",
     "block_rows/batch_part_begin",

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::OperandTile;
-use crate::plan::{Major, Operand, StridedMap, TensorStrides};
+use crate::plan::{KernelKind, Major, Operand, Profile, StridedMap, TensorStrides};
 use crate::{Dtype, KernelSpec};
 
 /// Bytes of the widest swizzle span that divides rows of so many bytes.
@@ -25,6 +25,24 @@ pub(crate) fn tile(dtype: Dtype, major: Major, (rows, box_rows): (u32, u32), lin
         rows_per_line: 1,
         loads: (line / span, 1),
         by_block: false,
+    }
+}
+
+/// What the cost model reads of a kernel: tiles of so many rows and columns, and a ring of steps, of which a block of `block`
+/// rows on the other side takes several.
+pub(crate) fn profile((rows, columns): (u32, u32), consumers: u32, (step, stages): (u32, u32), block: u32) -> Profile {
+    Profile {
+        kind: KernelKind::Attention,
+        cta_m: rows,
+        cta_n: columns,
+        consumers,
+        share: (rows / consumers, columns),
+        instruction_n: step,
+        stages,
+        stage_k: step,
+        held_k: step,
+        stages_per_block: ((block / step).max(1), 1),
+        ..Profile::PLAIN
     }
 }
 

@@ -67,6 +67,12 @@ pub(crate) fn shared_memory(total: u32, arch: &Arch) -> Row {
     row("shared memory", format!("{total} B"), format!("{left} B left of {} B", arch.shared_bytes))
 }
 
+/// The score of an attention, or of its gradient.
+pub(crate) fn score(program: Option<&Program>) -> Row {
+    let partial = program.map(|program| format!("in full blocks; in partial ones {}", program.text()));
+    row("score", "s * scale", partial.unwrap_or_else(|| "in all blocks".to_owned()))
+}
+
 /// When a tile is stored: packed registers in so many stages of the next tile, or before that begins.
 pub(crate) fn store_order(overlapped: Option<(u32, u32)>) -> Row {
     match overlapped {

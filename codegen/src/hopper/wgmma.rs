@@ -40,6 +40,11 @@ pub(crate) fn modifiers(dtype: Dtype, (a, b): (Major, Major)) -> String {
     }
 }
 
+/// The same where A is read from registers, which have no transpose, of 16-bit types.
+pub(crate) fn register_modifiers(b: Major) -> String {
+    format!(", 1, 1, {}", u32::from(b == Major::Mn))
+}
+
 /// The registers of a warpgroup's sums: `%f_acc0` and on, or `%r_acc0` and on of integers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sums {

@@ -3,9 +3,10 @@
 use super::emit;
 use super::plan::AttentionPlan;
 use crate::KernelSpec;
+use crate::hopper::heads;
 use crate::hopper::table::{self, Row, row};
 use crate::plan::{
-    AttentionProblem, AttentionTiles, ClusterTile, KernelKind, KernelPlan, Parameters, Problem, Profile, TileScheduler,
+    AttentionProblem, AttentionTiles, ClusterTile, KernelPlan, Parameters, Problem, Profile, TileScheduler,
 };
 use crate::probes::{Roles, TileName};
 
@@ -86,8 +87,7 @@ impl KernelPlan for AttentionPlan {
                 format!("each part of a tile's keys has partials of {} B in the workspace", workspace.places_bytes);
             row("split", s.split.to_string(), why)
         }));
-        let partial = self.score().map(|program| format!("in full blocks; in partial ones {}", program.text()));
-        rows.push(row("score", "s * scale", partial.unwrap_or_else(|| "in all blocks".to_owned())));
+        rows.push(table::score(self.score()));
         rows
     }
 
@@ -130,20 +130,8 @@ impl KernelPlan for AttentionPlan {
     }
 
     fn profile(&self) -> Profile {
-        let t = &self.tiling;
-        Profile {
-            kind: KernelKind::Attention,
-            cta_m: t.rows,
-            cta_n: t.columns,
-            consumers: t.roles.consumers,
-            share: (t.rows / t.roles.consumers, t.columns),
-            instruction_n: t.step,
-            stages: self.memory.stages,
-            stage_k: t.step,
-            held_k: t.step,
-            stages_per_block: ((self.spec.bk / t.step).max(1), 1),
-            ..Profile::PLAIN
-        }
+        let (t, stages) = (&self.tiling, self.memory.stages);
+        heads::profile((t.rows, t.columns), t.roles.consumers, (t.step, stages), self.spec.bk)
     }
 
     fn numbers(&self, spec: KernelSpec) -> String {

@@ -3,9 +3,40 @@
 use super::emit;
 use super::plan::GradientPlan;
 use crate::KernelSpec;
+use crate::hopper::heads;
+use crate::hopper::table::{self, Row, row};
 use crate::plan::{
-    ClusterTile, GradientProblem, GradientTiles, KernelKind, KernelPlan, Parameters, Problem, Profile, TileScheduler,
+    ClusterTile, GradientProblem, GradientTiles, KernelPlan, Parameters, Problem, Profile, TileScheduler,
 };
+
+/// A product: its name, the columns of an instruction, its K, and where the operands are.
+type ProductWords = (&'static str, u32, u32, String);
+
+impl GradientPlan {
+    fn products(&self) -> Vec<ProductWords> {
+        let t = &self.tiling;
+        let of_own = |at: usize, depth: u32| match t.held[at] {
+            0 => "both operands from shared memory".to_owned(),
+            held if 16 * held == depth => format!("{} from registers", t.own(at)),
+            held => format!("{held} with {} from registers, the others from shared memory", t.own(at)),
+        };
+        let [scores, slopes] = [of_own(0, t.depth), of_own(1, t.columns)];
+        let of_step = |from: &str, other: &str| format!("{from} from registers and {other} transposed");
+        match t.is_of_keys() {
+            true => vec![
+                ("S^T = K Q^T", t.step, t.depth, scores),
+                ("dP^T = V dO^T", t.step, t.columns, slopes),
+                ("dV += P^T dO", t.columns, t.step, of_step("P^T", "dO")),
+                ("dK += dS^T Q", t.depth, t.step, of_step("dS^T", "Q")),
+            ],
+            false => vec![
+                ("S = Q K^T", t.step, t.depth, scores),
+                ("dP = dO V^T", t.step, t.columns, slopes),
+                ("dQ += dS K", t.depth, t.step, of_step("dS", "K")),
+            ],
+        }
+    }
+}
 
 impl KernelPlan for GradientPlan {
     fn summary(&self) -> String {
@@ -24,90 +55,42 @@ impl KernelPlan for GradientPlan {
         )
     }
 
-    fn rows(&self) -> Vec<[String; 3]> {
+    fn rows(&self) -> Vec<Row> {
         let (s, t, m) = (&self.spec, &self.tiling, &self.memory);
-        let roles = &t.roles;
         let (own, other, [stays, passes]) = match t.is_of_keys() {
             true => ("keys", "queries", ["K and V", "Q and dO"]),
             false => ("queries", "keys", ["Q and dO", "K and V"]),
         };
-        let mut rows: Vec<[String; 3]> = vec![];
-        let mut row = |what: &str, value: String, why: String| rows.push([what.to_owned(), value, why]);
-        row(
-            "block",
-            format!("{} x {}", s.bm, s.bk),
-            format!("queries x keys of Q K^T, {} columns a head", t.columns_words()),
-        );
-        row(
-            "work tile",
-            format!("{} {own}", t.rows),
-            match t.is_uniform() {
-                true => format!("of one block; {stays} stay in shared memory"),
-                false => format!("of blocks of {}; a consumer skips blocks that its {own} do not have", t.block.0),
-            },
-        );
-        row("step", format!("{} {other}", t.step), format!("{} step(s) a block", t.block.1 / t.step));
-        let product = |row: &mut dyn FnMut(&str, String, String), what: &str, n: u32, depth: u32, why: &str| {
-            row(what, format!("m64n{n}k16"), format!("{} instruction(s), {why}", depth / 16));
+        let of_tile = match t.is_uniform() {
+            true => format!("of one block; {stays} stay in shared memory"),
+            false => format!("of blocks of {}; a consumer skips blocks that its {own} do not have", t.block.0),
         };
-        let [first, second] = [(0, t.depth), (1, t.columns)].map(|(at, depth)| match t.held[at] {
-            0 => "both operands from shared memory".to_owned(),
-            held if 16 * held == depth => format!("{} from registers", t.own(at)),
-            held => format!("{held} with {} from registers, the others from shared memory", t.own(at)),
-        });
-        if t.is_of_keys() {
-            product(&mut row, "S^T = K Q^T", t.step, t.depth, &first);
-            product(&mut row, "dP^T = V dO^T", t.step, t.columns, &second);
-            product(&mut row, "dV += P^T dO", t.columns, t.step, "P^T from registers and dO transposed");
-            product(&mut row, "dK += dS^T Q", t.depth, t.step, "dS^T from registers and Q transposed");
-        } else {
-            product(&mut row, "S = Q K^T", t.step, t.depth, &first);
-            product(&mut row, "dP = dO V^T", t.step, t.columns, &second);
-            product(&mut row, "dQ += dS K", t.depth, t.step, "dS from registers and K transposed");
-        }
-        row(
-            "threads",
-            roles.threads.to_string(),
-            format!("({} consumers + 1 producer) x {}", roles.consumers, self.arch.warpgroup),
-        );
-        row(
-            "accumulators",
-            format!("{} registers", t.registers().iter().sum::<u32>()),
-            format!("{}; P and dS take the place of S and dP", t.registers_words()),
-        );
-        row("held rows", format!("{} registers", t.held_registers()), t.held_words());
-        row(
-            "registers",
-            format!("{} | {}", roles.producer_registers, roles.consumer_registers),
-            format!("producer | consumer; {} at entry", roles.entry_registers),
-        );
-        row(
-            stays,
-            format!("{} x ({} B + {} B)", m.sets, m.fixed_bytes[0], m.fixed_bytes[1]),
-            match (t.is_of_keys(), m.sets) {
-                (true, 2) => "two buffers: one is loaded while dK and dV are stored from the other".to_owned(),
-                (true, _) => "one buffer, from which dK and dV are stored before the next is loaded".to_owned(),
-                (false, _) => format!("and {} B for O, and for dQ before it is stored", m.output_bytes),
-            },
-        );
-        row(
-            passes,
-            format!("{} x ({} B + {} B)", m.stages, m.passing_bytes[0], m.passing_bytes[1]),
-            format!("a ring of {} stages each, at {} and {}", m.stages, m.passing_offsets[0], m.passing_offsets[1]),
-        );
-        row(
-            "shared memory",
-            format!("{} B", m.total),
-            format!("{} B left of {} B", self.arch.shared_bytes.saturating_sub(m.total), self.arch.shared_bytes),
-        );
-        match self.spec.score {
-            Some(score) => row(
-                "score",
-                "s * scale".to_owned(),
-                format!("in full blocks; in partial ones {}", score.program().text()),
-            ),
-            None => row("score", "s * scale".to_owned(), "in all blocks".to_owned()),
-        }
+        let of_block = format!("queries x keys of Q K^T, {} columns a head", t.columns_words());
+        let mut rows = vec![
+            row("block", format!("{} x {}", s.bm, s.bk), of_block),
+            row("work tile", format!("{} {own}", t.rows), of_tile),
+            row("step", format!("{} {other}", t.step), format!("{} step(s) a block", t.block.1 / t.step)),
+        ];
+        rows.extend(self.products().into_iter().map(|(what, n, depth, operands)| {
+            row(what, format!("m64n{n}k16"), format!("{} instruction(s), {operands}", depth / 16))
+        }));
+        let sums = format!("{}; P and dS take the place of S and dP", t.registers_words());
+        rows.extend(table::roles(&t.roles, (t.registers().iter().sum(), sums)));
+        let of_stays = match (t.is_of_keys(), m.sets) {
+            (true, 2) => "two buffers: one is loaded while dK and dV are stored from the other".to_owned(),
+            (true, _) => "one buffer, from which dK and dV are stored before the next is loaded".to_owned(),
+            (false, _) => format!("and {} B for O, and for dQ before it is stored", m.output_bytes),
+        };
+        let [first, second] = m.passing_offsets;
+        let of_ring = format!("a ring of {} stages each, at {first} and {second}", m.stages);
+        let pair = |count: u32, [first, second]: [u32; 2]| format!("{count} x ({first} B + {second} B)");
+        rows.extend([
+            row("held rows", format!("{} registers", t.held_registers()), t.held_words()),
+            row(stays, pair(m.sets, m.fixed_bytes), of_stays),
+            row(passes, pair(m.stages, m.passing_bytes), of_ring),
+            table::shared_memory(m.total, &self.arch),
+            table::score(s.score.map(|score| score.program())),
+        ]);
         rows
     }
 
@@ -150,20 +133,8 @@ impl KernelPlan for GradientPlan {
     }
 
     fn profile(&self) -> Profile {
-        let t = &self.tiling;
-        Profile {
-            kind: KernelKind::Attention,
-            cta_m: t.rows,
-            cta_n: t.depth,
-            consumers: t.roles.consumers,
-            share: (t.rows / t.roles.consumers, t.depth),
-            instruction_n: t.step,
-            stages: self.memory.stages,
-            stage_k: t.step,
-            held_k: t.step,
-            stages_per_block: ((t.block.1 / t.step).max(1), 1),
-            ..Profile::PLAIN
-        }
+        let (t, stages) = (&self.tiling, self.memory.stages);
+        heads::profile((t.rows, t.depth), t.roles.consumers, (t.step, stages), t.block.1)
     }
 
     fn numbers(&self, spec: KernelSpec) -> String {

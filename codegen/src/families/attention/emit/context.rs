@@ -9,6 +9,7 @@ use super::score::Score;
 use super::softmax::Softmax;
 use crate::hopper::Roles;
 use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
+use crate::hopper::permuted::swizzle;
 use crate::plan::AttentionTiles;
 
 /// The whole context of one body.
@@ -132,6 +133,7 @@ impl Context {
         let t = &plan.tiling;
         let consumer_bytes = plan.queries.mn_offset(t.rows / t.roles.consumers);
         let span = plan.output.span;
+        let (swizzle_shift, swizzle_mask) = swizzle(span);
         Self {
             roles: t.roles,
             tile: Tile {
@@ -165,9 +167,8 @@ impl Context {
             score: Score::new(plan),
             staging: Staging {
                 span,
-                // The vector's bits that are XORed come from those of the address above 128 bytes.
-                swizzle_shift: (128 / span).ilog2(),
-                swizzle_mask: span / 16 - 1,
+                swizzle_shift,
+                swizzle_mask,
                 variants: heads::variants(&plan.output),
                 writes: heads::writes(&plan.output, product::out),
                 stores: heads::stores(&plan.output),

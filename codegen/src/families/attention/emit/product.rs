@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
-use crate::hopper::wgmma::{modifiers, register_list, shape};
+use crate::hopper::wgmma::{modifiers, register_list, register_modifiers, shape};
 use crate::hopper::wgmma_k;
 use crate::plan::Major;
 
@@ -67,8 +67,7 @@ pub(super) fn output(plan: &AttentionPlan) -> Output {
     };
     Output {
         shape: shape(t.columns, (plan.spec.a, plan.spec.b)),
-        // A from registers has no transpose of its own.
-        modifiers: ", 1, 1, 1".to_owned(),
+        modifiers: register_modifiers(Major::Mn),
         sums: register_list((0..t.columns / 2).map(out)),
         registers: (0..t.columns / 2).map(out).collect(),
         slices: (0..t.step / depth).map(slice).collect(),

@@ -8,6 +8,7 @@ use super::product::{self, Gradient, Product};
 use super::score::Score;
 use crate::epilogue::widen;
 use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
+use crate::hopper::permuted::swizzle;
 use crate::hopper::{OperandTile, Roles};
 use crate::plan::{AttentionTiles, GradientTiles};
 
@@ -123,8 +124,7 @@ struct Held {
 
 #[derive(Clone, Debug, Serialize)]
 struct HeldSlice {
-    registers: String,
-    each: [String; 4],
+    registers: [String; 4],
     flip: u32,
     offset: u32,
 }
@@ -209,6 +209,7 @@ impl Context {
         let maps: &[&str] =
             if of_keys { &["q", "k", "v", "do", "dk", "dv"] } else { &["q", "k", "v", "do", "o", "dq"] };
         let span = o.output.span;
+        let (swizzle_shift, swizzle_mask) = swizzle(span);
         Self {
             roles: t.roles,
             of_keys,
@@ -243,8 +244,8 @@ impl Context {
             delta: delta(plan),
             staging: Staging {
                 span,
-                swizzle_shift: (128 / span).ilog2(),
-                swizzle_mask: span / 16 - 1,
+                swizzle_shift,
+                swizzle_mask,
                 variants: heads::variants(&o.output),
                 convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
             },
@@ -291,18 +292,18 @@ fn memory(plan: &GradientPlan) -> Memory {
 fn held(plan: &GradientPlan) -> Vec<Held> {
     let of_operand = |operand: usize| {
         let tile = &plan.operands.fixed[operand];
+        let (swizzle_shift, swizzle_mask) = swizzle(tile.span);
         // 16 columns of two bytes.
         let slice = |number: u32| HeldSlice {
-            registers: product::held(operand, number).join(", "),
-            each: product::held(operand, number),
+            registers: product::held(operand, number),
             flip: 32 * number % tile.span,
             offset: 32 * number / tile.span * tile.panel_bytes(),
         };
         Held {
             operand,
             span: tile.span,
-            swizzle_shift: (128 / tile.span).ilog2(),
-            swizzle_mask: tile.span / 16 - 1,
+            swizzle_shift,
+            swizzle_mask,
             slices: (0..plan.tiling.held[operand]).map(slice).collect(),
         }
     };
@@ -313,6 +314,7 @@ fn delta(plan: &GradientPlan) -> Delta {
     let tile = &plan.operands.output;
     // Vectors of 16 bytes of a panel's row; a quarter of every four is a thread's.
     let per_panel = tile.span / 16;
+    let (swizzle_shift, swizzle_mask) = swizzle(tile.span);
     let vector = |row: u32, number: u32, half: u32| Vector {
         row,
         flip: 4 * number % per_panel * 16,
@@ -331,8 +333,8 @@ fn delta(plan: &GradientPlan) -> Delta {
     };
     Delta {
         span: tile.span,
-        swizzle_shift: (128 / tile.span).ilog2(),
-        swizzle_mask: per_panel - 1,
+        swizzle_shift,
+        swizzle_mask,
         rows_bytes: 8 * tile.span,
         // Half a vector at a time: more words would take registers that sums need.
         vectors: (0..count)

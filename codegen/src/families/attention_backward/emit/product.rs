@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::GradientPlan;
-use crate::hopper::wgmma::{modifiers, register_list, shape};
+use crate::hopper::wgmma::{modifiers, register_list, register_modifiers, shape};
 use crate::hopper::wgmma_k;
 use crate::plan::Major;
 
@@ -17,7 +17,7 @@ pub(super) struct Product {
     modifiers: String,
     sums: String,
     /// Modifiers of an instruction that reads the tile's rows from registers.
-    held_modifiers: &'static str,
+    held_modifiers: String,
     /// The registers with the descriptors of the buffer and of the stage.
     fixed: &'static str,
     passing: &'static str,
@@ -37,7 +37,7 @@ struct Slice {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Gradient {
     shape: String,
-    modifiers: &'static str,
+    modifiers: String,
     sums: String,
     /// The descriptor of the first stage as it is read for gradients, without the address of shared memory, and units of 16
     /// bytes from one stage to the next.
@@ -67,7 +67,7 @@ pub(super) fn products(plan: &GradientPlan) -> [Product; 2] {
         Product {
             shape: shape(t.step, (plan.spec.a, plan.spec.b)),
             modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
-            held_modifiers: ", 1, 1, 0",
+            held_modifiers: register_modifiers(Major::K),
             sums: register_list((0..t.step / 2).map(sum)),
             fixed: registers[0],
             passing: registers[1],
@@ -99,8 +99,7 @@ fn gradient(plan: &GradientPlan, number: usize, columns: u32, [sum, fragment]: [
     };
     Gradient {
         shape: shape(columns, (plan.spec.a, plan.spec.b)),
-        // A from registers has no transpose of its own.
-        modifiers: ", 1, 1, 1",
+        modifiers: register_modifiers(Major::Mn),
         sums: register_list((0..columns / 2).map(sum)),
         descriptor: format!(
             "{:#018x}",
