@@ -7,7 +7,7 @@ use bsr_runtime::gpu::{Device, DeviceDense, DeviceVector};
 use bsr_runtime::typed::{Number, Typed, with_types};
 
 use super::{About, Operation, Subject};
-use crate::gpu::{Case, Multiplied, OnDevice, Operands, Product, Steps};
+use crate::gpu::{Case, Multiplied, OnDevice, OnProducts, Operands, Product, Steps};
 use crate::kinds::{Draw, Member, ProductTrial, Trial};
 use crate::problem::{DrawnProblem, inputs, scales};
 use crate::request::{Defaults, Request};
@@ -65,22 +65,13 @@ impl Subject for DrawnProblem {
     }
 
     fn on(self: Rc<Self>, device: &Device, rows: RowChoice, steps: &Steps) -> Box<dyn OnDevice> {
-        Box::new(OnGpu(Operands::new(&self, device, rows, steps)))
+        Box::new(OnProducts { operands: Operands::new(&self, device, rows, steps), build })
     }
 }
 
-/// Products on a GPU.
-struct OnGpu(Operands);
-
-impl OnDevice for OnGpu {
-    fn case(&mut self, planned: Planned) -> Result<Case, Failure> {
-        let spec = *planned.spec();
-        with_types(&spec, Build(&mut self.0, planned))
-    }
-
-    fn product(&mut self) -> Option<&mut Operands> {
-        Some(&mut self.0)
-    }
+fn build(operands: &mut Operands, planned: Planned) -> Result<Case, Failure> {
+    let spec = *planned.spec();
+    with_types(&spec, Build(operands, planned))
 }
 
 struct Build<'b>(&'b mut Operands, Planned);

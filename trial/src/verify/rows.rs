@@ -19,6 +19,17 @@ pub enum RowChoice {
     Number(usize),
 }
 
+impl RowChoice {
+    /// At most so many: `auto` where the number is left open.
+    pub(crate) fn most(self, auto: usize) -> usize {
+        match self {
+            Self::All => usize::MAX,
+            Self::Auto => auto,
+            Self::Number(rows) => rows,
+        }
+    }
+}
+
 impl FromStr for RowChoice {
     type Err = String;
 

@@ -54,12 +54,7 @@ impl AttentionOperands {
         }
         (self.steps)("drawing Q, K and V, and the reference in f64".to_owned());
         let host = problem.tensors::<T>();
-        let most = match self.rows {
-            RowChoice::All => usize::MAX,
-            RowChoice::Auto => ROWS,
-            RowChoice::Number(rows) => rows,
-        };
-        let expected = problem.expected(planned.spec(), &host, most);
+        let expected = problem.expected(planned.spec(), &host, self.rows.most(ROWS));
         let [q, k, v] = host.each_ref().map(|tensor| DeviceTensor::upload(&self.device, tensor));
         let tensors = Rc::new(Tensors { tensors: [q?, k?, v?], expected });
         self.tensors = Some((key, Rc::<Tensors<T>>::clone(&tensors)));

@@ -51,12 +51,7 @@ impl GradientOperands {
         stream.synchronize()?;
         let drawn = Backward::of(&spec, &problem, tensors, output.download()?, lse.to_vec()?);
         (self.steps)("computing the reference in f64".to_owned());
-        let most = match self.rows {
-            RowChoice::All => usize::MAX,
-            RowChoice::Auto => ROWS,
-            RowChoice::Number(rows) => rows,
-        };
-        let expected = drawn.expected(spec.op, most);
+        let expected = drawn.expected(spec.op, self.rows.most(ROWS));
         (self.steps)(format!("compiling {}", planned.ptx.entry()));
         let number = usize::from(spec.op == Op::AttentionDkv);
         let [mut first, mut second] = spec.gradients();

@@ -8,22 +8,14 @@ use bsr_runtime::typed::{Number, Typed, with_types};
 use bsr_runtime::{Launcher, Structure, reference};
 
 use super::inputs::block_inputs;
-use crate::gpu::{Case, Launch, Multiplied, OnDevice, Operands, Recorded};
+use crate::gpu::{Case, Launch, Multiplied, Operands, Recorded};
 use crate::verify::{Expected, Rows, Verdict};
 use crate::{Failure, Planned};
 
-/// SDDMMs of one problem.
-pub(super) struct OnGpu(pub(super) Operands);
-
-impl OnDevice for OnGpu {
-    fn case(&mut self, planned: Planned) -> Result<Case, Failure> {
-        let spec = *planned.spec();
-        with_types(&spec, Build(&mut self.0, planned))
-    }
-
-    fn product(&mut self) -> Option<&mut Operands> {
-        Some(&mut self.0)
-    }
+/// A kernel on the operands of its problem.
+pub(super) fn build(operands: &mut Operands, planned: Planned) -> Result<Case, Failure> {
+    let spec = *planned.spec();
+    with_types(&spec, Build(operands, planned))
 }
 
 struct Build<'b>(&'b mut Operands, Planned);

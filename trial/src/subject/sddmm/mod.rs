@@ -11,7 +11,7 @@ use bsr_runtime::gpu::Device;
 
 use super::{About, Operation, Subject};
 use crate::Failure;
-use crate::gpu::{OnDevice, Operands, Steps};
+use crate::gpu::{OnDevice, OnProducts, Operands, Steps};
 use crate::kinds::{ProductTrial, Trial};
 use crate::problem::DrawnProblem;
 use crate::request::{Defaults, Request};
@@ -61,6 +61,6 @@ impl Subject for SddmmSubject {
     }
 
     fn on(self: Rc<Self>, device: &Device, rows: RowChoice, steps: &Steps) -> Box<dyn OnDevice> {
-        Box::new(gpu::OnGpu(Operands::new(&self.0, device, rows, steps)))
+        Box::new(OnProducts { operands: Operands::new(&self.0, device, rows, steps), build: gpu::build })
     }
 }

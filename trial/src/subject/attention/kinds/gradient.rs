@@ -10,10 +10,10 @@ use half::{bf16, f16};
 
 use super::super::Problem;
 use super::super::gradient_simulate::Gradients;
-use super::by_blocks::{Sizes, TILES};
-use super::{CTAS, INSTRUCTION};
+use super::by_blocks::Sizes;
+use super::{CTAS, Common, of_edges, of_patterns, worth};
 use crate::Failure;
-use crate::kinds::{EFFORT, Trial};
+use crate::kinds::Trial;
 use crate::simulate::{Drawn, SimulatedKernel};
 use crate::verify::RowChoice;
 
@@ -39,35 +39,12 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Gradien
     let spec = plan.spec();
     let form = plan.gradient_tiles().ok_or(AttentionError::Operation(spec.op))?;
     let sizes = Sizes::new(plan, &form.tiles, seed, round);
-    let of_side = |problem: Problem| if form.side == GradientSide::Keys { transposed(problem) } else { problem };
-    let mut kinds = sizes.of_blocks(1)?;
-    kinds.extend([
-        ("apart", sizes.apart(1)?),
-        ("long", sizes.long(1, false)?),
-        ("short", sizes.short(1)?),
-        ("begins", sizes.begins(1)?),
-        ("single", sizes.of((1, 1), [TILES, 1, 1], "one query, one key", &|_, _| true)?),
-    ]);
-    let mut all: Vec<GradientTrial> = kinds
-        .into_iter()
-        .zip(CTAS.into_iter().cycle())
-        .map(|((name, problem), ctas)| {
-            let alone = ["short", "begins", "single"].contains(&name);
-            GradientTrial { name, ctas: if alone { 1 } else { ctas }, ..GradientTrial::new(plan, of_side(problem)) }
-        })
-        .collect();
-    let ends = sizes.remainders(1)?.into_iter().enumerate();
-    all.extend(ends.map(|(at, problem)| GradientTrial {
-        name: "remainders",
-        ctas: 2,
-        schedules: (1, at),
-        ..GradientTrial::new(plan, of_side(problem))
-    }));
-    if spec.score.is_some() {
-        let problem = of_side(sizes.diagonal(1)?);
-        all.push(GradientTrial { name: "diagonal", schedules: (2, 0), ..GradientTrial::new(plan, problem) });
-    }
-    Ok(all)
+    let of = |Common { name, problem, ctas, schedules }: Common| {
+        let problem = if form.side == GradientSide::Keys { transposed(problem) } else { problem };
+        GradientTrial { name, ctas, schedules, ..GradientTrial::new(plan, problem) }
+    };
+    let edges = of_edges(&sizes, 1, spec.score.is_some())?;
+    Ok(of_patterns(&sizes, 1)?.into_iter().chain(edges).map(of).collect())
 }
 
 /// The problem with queries for keys and keys for queries.
@@ -106,14 +83,8 @@ impl Trial for GradientTrial {
         (self.problem.gradient_flops(self.plan.spec().op) + PAIR * pairs).max(1)
     }
 
-    /// With room for a long problem's instructions.
     fn schedules(&self, all: &[Options]) -> Vec<Options> {
-        let (effort, (most, first)) = (self.effort(), self.schedules);
-        let few = usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).clamp(1, most);
-        let of =
-            |options: &Options| Options { max_steps: options.max_steps.max(effort / INSTRUCTION), ..options.clone() };
-        let first = first % all.len().max(1);
-        all.iter().cycle().skip(first).take(few.min(all.len())).map(of).collect()
+        worth(all, self.effort(), self.schedules)
     }
 
     fn prepare(&self, kernel: &SimulatedKernel, _: &Arc<ListKernels>) -> Result<SimulatedKernel, Failure> {
@@ -121,7 +92,7 @@ impl Trial for GradientTrial {
     }
 
     fn draw(&self, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure> {
-        let most = if let RowChoice::Number(rows) = rows { rows } else { usize::MAX };
+        let most = rows.most(usize::MAX);
         let (spec, problem) = (self.plan.spec(), &self.problem);
         debug_assert!(matches!(spec.op, Op::AttentionDq | Op::AttentionDkv));
         Ok(match spec.a {

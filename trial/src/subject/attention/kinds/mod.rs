@@ -61,24 +61,13 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     let sizes = Sizes::new(plan, &tiles, seed, round);
     // Parts that a tile's keys are divided into, which have as many steps as a tile of another kernel.
     let parts = if let SplitK::Parts(parts) = spec.split { parts as usize } else { 1 };
-    let mut kinds = sizes.of_blocks(parts)?;
-    kinds.extend([
-        ("apart", sizes.apart(parts)?),
-        ("long", sizes.long(parts, false)?),
-        ("short", sizes.short(parts)?),
-        ("begins", sizes.begins(parts)?),
-        // So short that a producer is two tiles ahead.
-        ("single", sizes.of((1, 1), [by_blocks::TILES, 1, 1], "one query, one key", &|_, _| true)?),
-    ]);
-    let in_turn = CTAS.into_iter().cycle();
-    let mut all: Vec<AttentionTrial> = kinds
-        .into_iter()
-        .zip(in_turn)
-        .map(|((name, problem), ctas)| {
-            let alone = ["short", "begins", "single"].contains(&name);
-            AttentionTrial { name, ctas: if alone { 1 } else { ctas }, ..AttentionTrial::new(plan, problem) }
-        })
-        .collect();
+    let of = |Common { name, problem, ctas, schedules }: Common| AttentionTrial {
+        name,
+        ctas,
+        schedules,
+        ..AttentionTrial::new(plan, problem)
+    };
+    let mut all: Vec<AttentionTrial> = of_patterns(&sizes, parts)?.into_iter().map(of).collect();
     if matches!(spec.split, SplitK::Auto | SplitK::Long) {
         let of = |name, problem: Problem| {
             let ctas = SHARING * problem.shape.queries.div_ceil(tiles.rows as usize) as u32;
@@ -89,20 +78,7 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     }
     let problem = sizes.of(sizes.ragged(), [1, 1, 1], "all", &|_, _| true)?;
     all.push(AttentionTrial { name: "no LSE", lse: false, ..AttentionTrial::new(plan, problem) });
-    if spec.score.is_some() {
-        all.push(AttentionTrial {
-            name: "diagonal",
-            schedules: (2, 0),
-            ..AttentionTrial::new(plan, sizes.diagonal(parts)?)
-        });
-    }
-    let ends = sizes.remainders(parts)?.into_iter().enumerate();
-    all.extend(ends.map(|(at, problem)| AttentionTrial {
-        name: "remainders",
-        ctas: 2,
-        schedules: (1, at),
-        ..AttentionTrial::new(plan, problem)
-    }));
+    all.extend(of_edges(&sizes, parts, spec.score.is_some())?.into_iter().map(of));
     all.push(AttentionTrial {
         name: "GPU lists",
         listed: true,
@@ -151,14 +127,8 @@ impl Trial for AttentionTrial {
         (launches * products * mask.pairs(shape.batch, shape.heads)).max(1)
     }
 
-    /// With room for a long problem's instructions.
     fn schedules(&self, all: &[Options]) -> Vec<Options> {
-        let (effort, (most, first)) = (self.effort(), self.schedules);
-        let few = usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).clamp(1, most);
-        let of =
-            |options: &Options| Options { max_steps: options.max_steps.max(effort / INSTRUCTION), ..options.clone() };
-        let first = first % all.len().max(1);
-        all.iter().cycle().skip(first).take(few.min(all.len())).map(of).collect()
+        worth(all, self.effort(), self.schedules)
     }
 
     /// Of a problem that was made for the check, work that kernels list must be the host's.
@@ -175,13 +145,56 @@ impl Trial for AttentionTrial {
     }
 
     fn draw(&self, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure> {
-        let most = if let RowChoice::Number(rows) = rows { rows } else { usize::MAX };
+        let most = rows.most(usize::MAX);
         let (spec, problem) = (self.plan.spec(), &self.problem);
         Ok(match spec.a {
             Dtype::BF16 => Box::new(Tensors::<bf16>::new(spec, problem, most)),
             _ => Box::new(Tensors::<f16>::new(spec, problem, most)),
         })
     }
+}
+
+/// The schedules that a problem of such an effort is worth, with room for a long one's instructions.
+fn worth(all: &[Options], effort: u64, (most, first): (usize, usize)) -> Vec<Options> {
+    let few = usize::try_from(EFFORT / effort).unwrap_or(usize::MAX).clamp(1, most);
+    let of = |options: &Options| Options { max_steps: options.max_steps.max(effort / INSTRUCTION), ..options.clone() };
+    let first = first % all.len().max(1);
+    all.iter().cycle().skip(first).take(few.min(all.len())).map(of).collect()
+}
+
+/// A problem that both an attention and its gradient are checked on.
+struct Common {
+    name: &'static str,
+    problem: Problem,
+    ctas: u32,
+    schedules: (usize, usize),
+}
+
+/// Those by their blocks, of which tiles have `parts`.
+fn of_patterns(sizes: &Sizes<'_>, parts: usize) -> Result<Vec<Common>, AttentionError> {
+    let mut kinds = sizes.of_blocks(parts)?;
+    kinds.extend([
+        ("apart", sizes.apart(parts)?),
+        ("long", sizes.long(parts, false)?),
+        ("short", sizes.short(parts)?),
+        ("begins", sizes.begins(parts)?),
+        // So short that a producer is two tiles ahead.
+        ("single", sizes.of((1, 1), [by_blocks::TILES, 1, 1], "one query, one key", &|_, _| true)?),
+    ]);
+    let of = |((name, problem), ctas): ((&'static str, Problem), u32)| {
+        let alone = ["short", "begins", "single"].contains(&name);
+        Common { name, problem, ctas: if alone { 1 } else { ctas }, schedules: (usize::MAX, 0) }
+    };
+    Ok(kinds.into_iter().zip(CTAS.into_iter().cycle()).map(of).collect())
+}
+
+/// Those of one edge: where keys end, and under a score the diagonal.
+fn of_edges(sizes: &Sizes<'_>, parts: usize, scored: bool) -> Result<Vec<Common>, AttentionError> {
+    let diagonal = scored.then(|| sizes.diagonal(parts)).transpose()?;
+    let diagonal = diagonal.map(|problem| Common { name: "diagonal", problem, ctas: CTAS[0], schedules: (2, 0) });
+    let ends = sizes.remainders(parts)?.into_iter().enumerate();
+    let ends = ends.map(|(at, problem)| Common { name: "remainders", problem, ctas: 2, schedules: (1, at) });
+    Ok(diagonal.into_iter().chain(ends).collect())
 }
 
 #[cfg(test)]
