@@ -118,7 +118,7 @@ def replaced(monkeypatch, gpu, modules, natives):
     for name, fake in natives.items():
         monkeypatch.setattr(_native, name, fake)
         monkeypatch.setattr(fake, "launches", 0)
-    caches = (*_gpu.also_kept, _gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
+    caches = (*_gpu.further_caches, _gpu._layers, _gpu._ready, _gpu._loaded, _gpu._sparse, _gpu._without)
     for cache in caches:
         cache.clear()
     yield

@@ -101,21 +101,25 @@ class ReadyGradient:
 
     launches = 0
 
-    def __init__(self, loaded, work, tensors, scale, numbers) -> None:
+    #: Elements of the workspace.
+    workspace = 1600
+
+    def __init__(self, loaded, work, tensors, scale, numbers, vectors) -> None:
         spec = loaded.kernel.spec
-        self.score = next((score for score in SCORES if score and f'"{score}"' in spec), None)
+        self.score = next((score for score in [*SCORES, BIASED] if score and f'"{score}"' in spec), None)
         assert (self.score is None) == ("score" not in spec)
         self.dtype = torch.bfloat16 if "dtype = bf16" in spec else torch.float16
         (self.mask, *_), self.tensors, self.scale, self.numbers = work, tensors, scale, tuple(numbers)
+        self.vectors = vectors
 
     def tensor(self, address, sizes, strides, dtype):
         length = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
         held = (ctypes.c_char * (length * dtype.itemsize)).from_address(address)
         return torch.frombuffer(held, dtype=dtype).as_strided(sizes, strides)
 
-    def launch(self, addresses, lse, dlse, delta, stream) -> None:
+    def launch(self, addresses, lse, dlse, workspace, stream, *vectors) -> None:
         type(self).launches += 1
-        assert stream == 7 and delta != 0
+        assert stream == 7 and workspace != 0
         tensors = []
         for address, (sizes, strides) in zip(addresses, self.tensors):
             assert address % 16 == 0 and all(stride > 0 and stride % 8 == 0 for stride in strides)
@@ -125,7 +129,13 @@ class ReadyGradient:
         layout = ((batch, heads, queries), (heads * queries, queries, 1), torch.float32)
         lse, dlse = (self.tensor(at, *layout) if at else None for at in (lse, dlse))
         mask = Mask._of(self.mask, None)
-        found = _attention_gradient.gradients(do, dlse, q, k, v, o, lse, mask, self.score, self.scale, self.numbers)
+        of_score = []
+        for address, (element, length, per) in zip(vectors, self.vectors, strict=True):
+            assert element == "f32" and per == "head"
+            sizes = (1, heads, length // heads)
+            of_score.append(self.tensor(address, sizes, (length, length // heads, 1), torch.float32))
+        how = self.score, self.scale, self.numbers, tuple(of_score)
+        found = _attention_gradient.gradients(do, dlse, q, k, v, o, lse, mask, *how)
         for to, gradient in zip(results, found):
             to.copy_(gradient)
 
@@ -274,6 +284,33 @@ def test_divided_keys_are_a_kernel_of_their_own() -> None:
     assert [spec.partition("split = ")[2].partition(",")[0] for spec in specs] == ["", "auto", "3"]
 
 
+@pytest.mark.parametrize(
+    ("queries", "per", "score", "keys"),
+    [
+        (1, "all", None, "pack_heads = 2, split = auto"),
+        (16, "problem", CLOSURE, "pack_heads = 2, split = auto"),
+        (5, "head", None, "split = auto"),
+        (5, "all", BIASED, "split = auto"),
+        (17, "all", None, ""),
+    ],
+)
+def test_few_queries_share_tiles_and_divide_keys(queries, per, score, keys) -> None:
+    q, k, v = heads()
+    q = q[:, :, :queries].contiguous()
+    blocks = np.ones({"all": (1, 2), "problem": (2, 1, 1, 2), "head": (1, 4, 1, 2)}[per], dtype=bool)
+    mask = Mask.from_blocks(blocks, (queries, 100), (64, 64))
+    assert mask.per == per
+    mask, vectors = (mask.scored(), [torch.randn(1, 4, 100)] if score == BIASED else []) if score else (mask, [])
+    expected = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True, vectors, None)
+    found = _attention_torch._attention_cuda(q, k, v, mask.key, score, 0.25, (), True, vectors)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected))
+    (spec,) = [loaded.kernel.spec for loaded in _attention_launch._loaded.values()]
+    assert all(key in spec for key in keys.split(", ")) and ("split" in spec, "pack_heads" in spec) == (
+        "split" in keys,
+        "pack_heads" in keys,
+    )
+
+
 def test_tensors_that_tma_cannot_address_are_copied() -> None:
     mask = Mask.full((100, 100), (64, 64))
     how = (mask.key, None, 0.25, (), True)
@@ -361,6 +398,18 @@ def test_kernels_of_gradients_are_launched(score, rows_first) -> None:
     assert not _attention_launch._ready and not _attention_launch._work
 
 
+def test_kernels_of_gradients_read_the_vectors_of_scores() -> None:
+    mask = Mask.full((100, 100), (64, 64)).scored()
+    for _ in range(2):
+        tensors, bias = heads(columns=32), torch.randn(1, 4, 100)
+        o, lse = torch.ops.bsr_gemm.attention(*tensors, mask.key, BIASED, 0.25, [], True, [bias], None)
+        given = (torch.randn_like(o), None, *tensors, o, lse, mask.key, BIASED, 0.25, [], [bias])
+        expected = torch.ops.bsr_gemm.attention_gradient(*given)
+        for ours, theirs in zip(_attention_torch._attention_gradient_cuda(*given), expected):
+            assert torch.equal(ours, theirs)
+    assert ReadyGradient.launches == 2 and len(_attention_launch._ready) == 1, "the second one is known"
+
+
 def test_gradients_of_tensors_that_tma_cannot_address() -> None:
     mask = Mask.full((100, 100), (64, 64))
 
@@ -390,18 +439,16 @@ def test_gradients_of_tensors_that_tma_cannot_address() -> None:
 
 def test_gradients_without_kernels_are_products() -> None:
     mask = Mask.causal((100, 100), (64, 64))
-    bias = torch.randn(1, 4, 100)
     cases = [
-        (heads(columns=24), mask, None, []),
-        (heads(columns=32), mask.scored(), SCORES[2], []),
-        (heads(columns=32), Mask.causal((100, 100), (16, 16)), CLOSURE, []),
-        ([x.float() for x in heads(columns=32)], mask, CLOSURE, []),
-        (heads(columns=32), mask.scored(), BIASED, [bias]),
-        (heads(columns=32), Mask.from_blocks(np.zeros((2, 2), dtype=bool), (100, 100), (64, 64)), None, []),
+        (heads(columns=24), mask, None),
+        (heads(columns=32), mask.scored(), SCORES[2]),
+        (heads(columns=32), Mask.causal((100, 100), (16, 16)), CLOSURE),
+        ([x.float() for x in heads(columns=32)], mask, CLOSURE),
+        (heads(columns=32), Mask.from_blocks(np.zeros((2, 2), dtype=bool), (100, 100), (64, 64)), None),
     ]
-    for tensors, of, score, vectors in cases:
-        o, lse = torch.ops.bsr_gemm.attention(*tensors, of.key, score, 0.25, [], True, vectors, None)
-        given = (torch.randn_like(o), None, *tensors, o, lse, of.key, score, 0.25, [], vectors)
+    for tensors, of, score in cases:
+        o, lse = torch.ops.bsr_gemm.attention(*tensors, of.key, score, 0.25, [], True, [], None)
+        given = (torch.randn_like(o), None, *tensors, o, lse, of.key, score, 0.25, [], [])
         expected = torch.ops.bsr_gemm.attention_gradient(*given)
         for ours, theirs in zip(_attention_torch._attention_gradient_cuda(*given), expected):
             assert torch.equal(ours, theirs)

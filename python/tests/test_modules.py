@@ -34,6 +34,7 @@ _device_masks
 _places
 _exact
 _calls
+_attention_choice
 _like_tensor
 _torch
 _matrix _products

@@ -130,8 +130,8 @@ def contiguous(array: Any) -> Any:
 def stored(values: Any, pattern: Any) -> tuple[Any, tuple[int, str, int]]:
     """The values of a pattern's blocks as the native half takes them - address, type, number - and what keeps them alive."""
     check_stored(values, pattern)
-    held = contiguous(values)
-    return held, (address_of(held), kind_of(held), math.prod(held.shape))
+    alive = contiguous(values)
+    return alive, (address_of(alive), kind_of(alive), math.prod(alive.shape))
 
 
 def index(places: np.ndarray, like: Any) -> Any:
@@ -224,8 +224,8 @@ def cols(vector: Any, count: int) -> Matrix:
 
 def scalar(number: float) -> tuple[np.ndarray, Matrix]:
     """A number, and the array that keeps it alive."""
-    held = np.array([number], dtype=np.float64)
-    return held, (address_of(held), "f64", 1, 1, 0, 0)
+    alive = np.array([number], dtype=np.float64)
+    return alive, (address_of(alive), "f64", 1, 1, 0, 0)
 
 
 def empty_like(array: Any, shape: tuple[int, ...], kind: str | None = None) -> Any:

@@ -77,6 +77,7 @@ def attention(
     given.
 
     ``split`` has several CTAs of a GPU share the keys of long tiles, which few queries or heads leave it: ``"auto"``, or 2 to 16.
+    Up to 16 queries it is ``"auto"`` unless given, and heads of ``q`` that share a head of ``k`` share tiles.
     On the CPU, and with a mask on a GPU, nothing is divided.
 
     A query without any key has zeros. With ``lse`` the result is a pair of it and the natural logarithm of each query's sum of

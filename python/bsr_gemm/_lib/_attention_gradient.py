@@ -158,55 +158,57 @@ def _correct(
         p.index_copy_(0, special, torch.where(inside, p.index_select(0, special), 0))
         return None
     kind = torch.float64 if p.dtype == torch.float64 else torch.float32
-    given = {name: torch.as_tensor(number, dtype=kind, device=p.device) for name, number in zip(score.numbers, numbers)}
+    values = {
+        name: torch.as_tensor(number, dtype=kind, device=p.device) for name, number in zip(score.numbers, numbers)
+    }
     head, batch = (places[:, at, None, None].to(kind) for at in (2, 3))
-    given |= {"i": query.to(kind), "j": key.to(kind), "head": head, "batch": batch}
+    values |= {"i": query.to(kind), "j": key.to(kind), "head": head, "batch": batch}
     for (name, word, _), vector in zip(score.vectors, vectors):
         # Queries and keys beyond the last ones have its elements, and no probabilities.
         at = {"Rows": query, "Cols": key}.get(word, torch.zeros_like(query[:, :1])).clamp(max=vector.shape[2] - 1)
         of_problem = places[:, 3, None, None].clamp(max=vector.shape[0] - 1)
-        given[name] = vector[of_problem, places[:, 2, None, None].clamp(max=vector.shape[1] - 1), at].to(kind)
-    given["scale"] = torch.as_tensor(scale, dtype=kind, device=p.device)
+        values[name] = vector[of_problem, places[:, 2, None, None].clamp(max=vector.shape[1] - 1), at].to(kind)
+    values["scale"] = torch.as_tensor(scale, dtype=kind, device=p.device)
     partial = _arrays.index(whole.is_partial, p)[:, None, None]
     if score.is_mask:
         # The score of a product of 1 is the scale where the pair is attended to, and minus infinity elsewhere.
-        attended = score.evaluate(given | {"s": torch.ones((), dtype=kind, device=p.device)}) > -torch.inf
+        attended = score.evaluate(values | {"s": torch.ones((), dtype=kind, device=p.device)}) > -torch.inf
         kept = inside & (attended | ~partial)
         p.index_copy_(0, special, torch.where(kept, p.index_select(0, special), 0))
         return None
     s = sddmm(q, k.t(), whole.of_special, "|| acc", {}, torch.float64 if kind == torch.float64 else torch.float32)
     with torch.enable_grad():
         s.requires_grad_()
-        scores = torch.where(partial, score.evaluate(given | {"s": s}), s * given["scale"])
+        scores = torch.where(partial, score.evaluate(values | {"s": s}), s * values["scale"])
         (slope,) = torch.autograd.grad(scores.sum(), s) if scores.requires_grad else (torch.zeros_like(s),)
     row = torch.arange(sums.shape[0], device=p.device).reshape(-1, bm)
     of_rows = sums[row.index_select(0, _arrays.index(whole.block_rows, p))][:, :, None]
     probabilities = torch.where(inside, (scores.detach() - of_rows).exp(), 0)
     p.index_copy_(0, special, probabilities.to(p.dtype))
-    return torch.where(inside, slope / given["scale"], 0)
+    return torch.where(inside, slope / values["scale"], 0)
 
 
 def sddmm(
-    a: Tensor, b: Tensor, pattern: Pattern, epilogue: str, given: dict[str, Any], dtype: torch.dtype | None = None
+    a: Tensor, b: Tensor, pattern: Pattern, epilogue: str, values: dict[str, Any], dtype: torch.dtype | None = None
 ) -> Tensor:
     """The stored blocks of ``epilogue(a @ b)``; what the epilogue reads are vectors by row, values of the blocks, numbers."""
     out = a.new_empty((pattern.nnzb, *pattern.block), dtype=dtype or a.dtype)
     if a.is_cuda:
         from . import _launch
 
-        return _launch.sddmm(a, b, out, pattern, epilogue, given)
+        return _launch.sddmm(a, b, out, pattern, epilogue, values)
     described: list[tuple[str, _arrays.Matrix]] = []
-    held: list[Any] = []
-    for name, value in given.items():
+    alive: list[Any] = []
+    for name, value in values.items():
         if not isinstance(value, Tensor):
             number, matrix = _arrays.scalar(value)
-            held.append(number)
+            alive.append(number)
             described.append((name, matrix))
         else:
-            held.append(value)
+            alive.append(value)
             described.append((name, _arrays.values(value) if value.dim() == 3 else _arrays.rows(value, len(value))))
     _native.multiply_sddmm(
         pattern._native, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out), (epilogue, described)
     )
-    del held
+    del alive
     return out

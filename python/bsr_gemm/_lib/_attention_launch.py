@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _gpu, _native
+from ._attention_choice import specs
 from ._calls import spec_of
-from ._kernels import Kernel
+from ._kernels import first_planned
 from ._launch import _device, _stream
 from ._masks import AttentionMask
 from ._operands import vector_of
@@ -20,7 +21,7 @@ _ready: dict[tuple, Any] = {}
 #: Kernels by GPU and spec, and the work of masks by kernel, mask and shape.
 _loaded: dict[tuple, Any] = {}
 _work: dict[tuple, Any] = {}
-_gpu.also_kept.extend([_ready, _work, _loaded])
+_gpu.further_caches.extend([_ready, _work, _loaded])
 
 
 def _key(tensors: Sequence[Tensor], how: tuple, further: Any, vectors: Sequence[Tensor] = ()) -> tuple:
@@ -40,7 +41,7 @@ def _places(tensors: Sequence[Tensor]) -> list[int] | None:
     return places if _device() == where else None
 
 
-def _remember(key: tuple, ready: Any) -> None:
+def _cache(key: tuple, ready: Any) -> None:
     with _gpu._lock:
         if len(_ready) >= _gpu.READY:
             _ready.clear()
@@ -61,10 +62,10 @@ def direct(
     launch, shape, stride, sums = ready
     out = q.new_empty_strided(shape, stride)
     lse = q.new_empty(sums, dtype=torch.float32)
-    held = [vector_of(vector) for vector in vectors]
-    of_score = [vector.data_ptr() for vector in held]
+    operands = [vector_of(vector) for vector in vectors]
+    of_score = [vector.data_ptr() for vector in operands]
     launch(*places, out.data_ptr(), lse.data_ptr() if how[-1] else 0, _stream(q.get_device()), *of_score)
-    del held
+    del operands
     return out, lse
 
 
@@ -83,39 +84,44 @@ def attention(
     _, closure, scale, numbers, lse = how
     index = q.device.index
     with _gpu.OnDevice(index):
-        held = [_addressable(tensor) for tensor in (q, k, v)]
+        operands = [_addressable(tensor) for tensor in (q, k, v)]
         result = _addressable(out)
-        loaded = _kernel(index, spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure, split))
+        loaded = _kernel(index, specs(mask, q, k, v, closure, split))
         work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
         of_score = [vector_of(vector) for vector in vectors]
         extents = [_extent(vector) for vector in of_score]
-        ready = _native.ReadyAttention(loaded, work, _layouts([*held, result]), scale, list(numbers), extents)
+        ready = _native.ReadyAttention(loaded, work, _layouts([*operands, result]), scale, list(numbers), extents)
         launch = mask.launching(ready.launch) if mask.on_device else ready.launch
-        at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*held, result))
+        at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*operands, result))
         launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score))
         if result is not out:
             out.copy_(result)
-        elif all(tensor is given for tensor, given in zip(held, (q, k, v))):
+        elif all(tensor is given for tensor, given in zip(operands, (q, k, v))):
             of_results = tuple(out.shape), out.stride(), tuple(sums.shape)
-            _remember(_key((q, k, v), how, split, vectors), (launch, *of_results))
+            _cache(_key((q, k, v), how, split, vectors), (launch, *of_results))
     return out, sums
 
 
 def direct_gradient(
-    tensors: Sequence[Tensor], lse: Tensor, dlse: Tensor | None, how: tuple
+    tensors: Sequence[Tensor], lse: Tensor, dlse: Tensor | None, how: tuple, vectors: Sequence[Tensor] = ()
 ) -> tuple[Tensor, ...] | None:
     """The gradients of Q, K and V, of these, O and dO, where such tensors were given before; None where they were not."""
-    launch = _ready.get(_key(tensors, how, "gradient"))
+    launch = _ready.get(_key(tensors, how, "gradient", vectors))
     places = None if launch is None else _places(tensors)
     if launch is None or places is None:
         return None
     found = [torch.empty_like(tensor) for tensor in tensors[:3]]
-    _launch_gradient(launch, places, found, lse, dlse)
+    _launch_gradient(launch, places, found, (lse, dlse), [vector_of(vector) for vector in vectors])
     return tuple(found)
 
 
 def gradient(
-    tensors: Sequence[Tensor], lse: Tensor, dlse: Tensor | None, mask: AttentionMask, how: tuple
+    tensors: Sequence[Tensor],
+    lse: Tensor,
+    dlse: Tensor | None,
+    mask: AttentionMask,
+    how: tuple,
+    vectors: Sequence[Tensor] = (),
 ) -> tuple[Tensor, ...] | None:
     """Enqueues the gradients of Q, K and V, which have the strides of these; None where no kernels compute them."""
     _, closure, scale, numbers = how
@@ -124,20 +130,23 @@ def gradient(
         return None
     with _gpu.OnDevice(index):
         spec = spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure)
-        loaded = _gpu.kept(_loaded, (index, spec, "gradient"), lambda: _load_gradient(index, spec))
+        loaded = _gpu.cached(_loaded, (index, spec, "gradient"), lambda: _load_gradient(index, spec))
         if not loaded:
             return None
-        held = [_addressable(tensor) for tensor in tensors]
+        operands = [_addressable(tensor) for tensor in tensors]
         found = [torch.empty_like(tensor) for tensor in tensors[:3]]
         results = [_addressable(tensor) for tensor in found]
         work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
-        launch = _native.ReadyGradient(loaded, work, _layouts(held + results), scale, list(numbers)).launch
-        _launch_gradient(launch, [tensor.data_ptr() for tensor in held], results, lse, dlse)
+        of_score = [vector_of(vector) for vector in vectors]
+        extents = [_extent(vector) for vector in of_score]
+        ready = _native.ReadyGradient(loaded, work, _layouts(operands + results), scale, list(numbers), extents)
+        launch = ready.launch, ready.workspace
+        _launch_gradient(launch, [tensor.data_ptr() for tensor in operands], results, (lse, dlse), of_score)
         for to, result in zip(found, results):
             if to is not result:
                 to.copy_(result)
-        if all(tensor is given for tensor, given in zip(held + results, [*tensors, *found])):
-            _remember(_key(tensors, how, "gradient"), launch)
+        if all(tensor is given for tensor, given in zip(operands + results, [*tensors, *found])):
+            _cache(_key(tensors, how, "gradient", vectors), launch)
     return tuple(found)
 
 
@@ -147,13 +156,21 @@ def _load_gradient(index: int, spec: str) -> Any:
     return False if kernels is None else _gpu.gpu_of(index).load_gradient(*kernels)
 
 
-def _launch_gradient(launch: Any, places: list[int], found: list[Tensor], lse: Tensor, dlse: Tensor | None) -> None:
+def _launch_gradient(
+    ready: tuple[Any, int],
+    places: list[int],
+    found: list[Tensor],
+    of_queries: tuple[Tensor, Tensor | None],
+    of_score: list[Tensor],
+) -> None:
+    (launch, elements), (lse, dlse) = ready, of_queries
     lse = lse.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
-    delta = torch.empty_like(lse)
+    workspace = lse.new_empty(elements)
     of_lse = 0 if dlse is None else dlse.data_ptr()
     at = [*places, *(tensor.data_ptr() for tensor in found)]
-    launch(at, lse.data_ptr(), of_lse, delta.data_ptr(), _stream(lse.get_device()))
+    of_vectors = [vector.data_ptr() for vector in of_score]
+    launch(at, lse.data_ptr(), of_lse, workspace.data_ptr(), _stream(lse.get_device()), *of_vectors)
 
 
 def _addressable(tensor: Tensor) -> Tensor:
@@ -177,8 +194,13 @@ def _layouts(tensors: Sequence[Tensor]) -> list[tuple[list[int], list[int]]]:
     return [(list(tensor.shape), strides(tensor)) for tensor in tensors]
 
 
-def _kernel(index: int, spec: str) -> Any:
-    return _gpu.kept(_loaded, (index, spec), lambda: _gpu.gpu_of(index).load_attention(Kernel(spec)._native))
+def _kernel(index: int, specs: Sequence[str]) -> Any:
+    """The kernel of the first of some specs that is planned."""
+
+    def load() -> Any:
+        return _gpu.gpu_of(index).load_attention(first_planned(specs)._native)
+
+    return _gpu.cached(_loaded, (index, specs[0]), load)
 
 
 def _extent(vector: Tensor) -> tuple[str, int, str]:
@@ -193,7 +215,7 @@ def _work_of(index: int, loaded: Any, mask: Any, q: tuple, v: tuple) -> Any:
         work, of = (loaded.listed, mask.on_gpu(index)) if mask.on_device else (loaded.work, mask._native)
         return work(of, list(q), list(v))
 
-    return _gpu.kept(_work, (loaded, mask.key, q, v), make)
+    return _gpu.cached(_work, (loaded, mask.key, q, v), make)
 
 
 def forget_mask(key: str) -> None:
@@ -206,4 +228,4 @@ def forget_mask(key: str) -> None:
             del _ready[of]
 
 
-_gpu.also_forget.append(forget_mask)
+_gpu.on_forget.append(forget_mask)

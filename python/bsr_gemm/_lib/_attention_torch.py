@@ -33,13 +33,15 @@ def attention(call: Call, lse: bool, split: str | None) -> Any:
     wants_gradient = _torch._wants_gradient(q, k, v)
     if wants_gradient and call.on_device:
         raise Error(NO_GRADIENT)
-    given = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
+    settings = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
     if _is_launch(q, k, v):
-        out, sums = _attention_cuda(q, k, v, *given, call.vectors, split)
+        out, sums = _attention_cuda(q, k, v, *settings, call.vectors, split)
     else:
-        how = (*given[:3], list(call.numbers), given[4])
-        if is_transformed() or (wants_gradient and not _torch.is_dynamo_compiling()):
+        how = (*settings[:3], list(call.numbers), settings[4])
+        if is_transformed():
             out, sums = Attention.apply(q, k, v, (*how, split), *call.vectors)
+        elif wants_gradient and not _torch.is_dynamo_compiling():
+            out, sums = EagerAttention.apply(q, k, v, (*how, split), *call.vectors)
         else:
             out, sums = torch.ops.bsr_gemm.attention(q, k, v, *how, call.vectors, split)
     out = call.as_given(out)
@@ -156,12 +158,12 @@ def _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbe
 def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
     from . import _attention_launch
 
-    tensors, how = (q, k, v, o, do), (mask, score, scale, tuple(numbers))
-    gradients = _attention_launch.direct_gradient(tensors, lse, dlse, how)
+    tensors, how, vectors = (q, k, v, o, do), (mask, score, scale, tuple(numbers)), tuple(vectors or ())
+    gradients = _attention_launch.direct_gradient(tensors, lse, dlse, how, vectors)
     if gradients is None:
         found = _found(q, k, mask)
         if not found.on_device and found.stored and 0 not in (*q.shape, *v.shape):
-            gradients = _attention_launch.gradient(tensors, lse, dlse, found, how)
+            gradients = _attention_launch.gradient(tensors, lse, dlse, found, how, vectors)
     if gradients is None:
         return _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors)
     return gradients
@@ -169,7 +171,7 @@ def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     q, k, v, mask, score, scale, numbers, lse, vectors, _ = inputs
-    ctx.given, ctx.held = (mask, score, scale, list(numbers)), find(mask, (q.shape[2], k.shape[2]))
+    ctx.settings, ctx.held = (mask, score, scale, list(numbers)), find(mask, (q.shape[2], k.shape[2]))
     ctx.has_sums = lse
     ctx.set_materialize_grads(False)
     if not lse:
@@ -194,7 +196,7 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
     with torch.no_grad():
         is_launch = _is_launch(q, k, v) and _torch._is_plain(do, o, dlse)
         gradient = _attention_gradient_cuda if is_launch else torch.ops.bsr_gemm.attention_gradient
-        found = gradient(do, dlse, q, k, v, o, lse, *ctx.given, vectors)
+        found = gradient(do, dlse, q, k, v, o, lse, *ctx.settings, vectors)
     return *once(tuple(found), do, q, k, v), *ctx.none
 
 
@@ -218,21 +220,21 @@ operator(
 
 
 class Attention(torch.autograd.Function):
-    """The operator for transforms of torch.func, and for gradients: an operator's own costs the host more."""
+    """The operator for transforms of torch.func."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, how: tuple, *vectors: Tensor) -> tuple[Tensor, Tensor]:
-        *given, split = how
+        *settings, split = how
         attend = _attention_cuda if _is_launch(q, k, v) else torch.ops.bsr_gemm.attention
-        return attend(q, k, v, *given, list(vectors), split)
+        return attend(q, k, v, *settings, list(vectors), split)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         q, k, v, how, *vectors = inputs
-        *given, split = how
-        _keep(ctx, (q, k, v, *given, vectors, split), output)
+        *settings, split = how
+        _keep(ctx, (q, k, v, *settings, vectors, split), output)
         ctx.none = (None,) * (1 + len(vectors))
 
     backward = staticmethod(_backward)
@@ -243,3 +245,19 @@ class Attention(torch.autograd.Function):
             "an attention has no derivative in forward mode\n"
             "  help: its gradient (`torch.func.vjp`, `jacrev`), or one of dense tensors"
         )
+
+
+class EagerAttention(torch.autograd.Function):
+    """The same where no transform is active.
+
+    The gradient of an operator takes the host longer, and so does a function with ``setup_context``: PyTorch inspects the
+    signature of its ``forward`` in every call.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        output = Attention.forward(*inputs)
+        Attention.setup_context(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_backward)

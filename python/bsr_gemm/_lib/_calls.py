@@ -78,18 +78,18 @@ class Call:
         by_name = isinstance(numbers, Mapping)
         if by_name:
             vectors = {name: value for name, value in numbers.items() if _arrays.is_tensor(value) and value.dim() > 0}
-            given = {name: value for name, value in numbers.items() if name not in vectors}
+            scalars = {name: value for name, value in numbers.items() if name not in vectors}
         else:
-            given = dict(enumerate(numbers))
-        for name, number in given.items():
+            scalars = dict(enumerate(numbers))
+        for name, number in scalars.items():
             if _arrays.is_tensor(number) and _arrays.in_graph():
                 raise Error(
                     f"the number {name!r} of a score is a tensor, which torch.compile does not read\n"
                     "  help: a number of Python, or a vector: `|slope: Heads<f32>| ..`"
                 )
-        names = tuple(given) if by_name else len(given)
+        names = tuple(scalars) if by_name else len(scalars)
         call.closure, call.key, order, parameters = resolved(key, bool(causal), mask, score, names, tuple(vectors))
-        call.numbers = tuple(float(given[name]) for name in order)
+        call.numbers = tuple(float(scalars[name]) for name in order)
         call.vectors = [_vector(parameter, vectors[parameter[0]], call) for parameter in parameters]
         call.scale = 1.0 / math.sqrt(max(1, call.q.shape[-1])) if scale is None else float(scale)
         return call
@@ -113,9 +113,15 @@ def split_of(split: str | int | None) -> str | None:
 
 
 def spec_of(
-    block: tuple[int, int], columns: tuple[int, int], kind: str, closure: str | None, split: str | None = None
+    block: tuple[int, int],
+    columns: tuple[int, int],
+    kind: str,
+    closure: str | None,
+    split: str | None = None,
+    heads: int = 1,
 ) -> str:
-    """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V."""
+    """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V, and so many
+    ``heads`` of Q share a tile."""
     if kind not in ("f16", "bf16"):
         raise Error(
             f"a kernel of attention computes f16 and bf16, not {kind}\n"
@@ -124,6 +130,7 @@ def spec_of(
     score = "" if closure is None else f', score = "{closure}"'
     depth = "" if columns[0] == columns[1] else f", d = {columns[0]}"
     parts = "" if split is None else f", split = {split}"
+    parts += "" if heads == 1 else f", pack_heads = {heads}"
     return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{parts}{score}"
 
 
@@ -189,17 +196,17 @@ def _resolved(key: str, *how: Any) -> tuple[tuple, AttentionMask]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _of_every(key: str, causal: bool, mask: str | None, score: str | None, *given: Any) -> tuple:
-    further, body = _asked(causal, mask, score)
+def _of_every(key: str, causal: bool, mask: str | None, score: str | None, *names: Any) -> tuple:
+    further, body = _conditions_and_score(causal, mask, score)
     condition = _all_of(further)
     closure = closure_of(condition, body)
     _, bm, bk, *_ = key.split(":")
     key = every((int(bm), int(bk)), None if condition is None else condition.text, body is not None)
-    return closure, key, *_parameters(closure, closure, *given)
+    return closure, key, *_parameters(closure, closure, *names)
 
 
-def _of_mask(found: Any, causal: bool, mask: str | None, score: str | None, *given: Any) -> tuple[tuple, Any]:
-    further, body = _asked(causal, mask, score)
+def _of_mask(found: Any, causal: bool, mask: str | None, score: str | None, *names: Any) -> tuple[tuple, Any]:
+    further, body = _conditions_and_score(causal, mask, score)
     own = condition_of(found.mask) if found.mask is not None and found.has_partial else None
     if found.has_partial and own is None and not further and not (body is not None and body.leaves_out):
         some = "some" if found.on_device else f"{found.partial_blocks} of {found.stored}"
@@ -220,10 +227,10 @@ def _of_mask(found: Any, causal: bool, mask: str | None, score: str | None, *giv
             _combined.holds_in(condition, found, found.blocks() == 1)
         found = found.scored() if body is not None else found
     closure = closure_of(condition, body) if found.has_partial else None
-    return (closure, found.key, *_parameters(every_closure, closure, *given)), found
+    return (closure, found.key, *_parameters(every_closure, closure, *names)), found
 
 
-def _asked(causal: bool, mask: str | None, score: str | None) -> tuple[list[Condition], Score | None]:
+def _conditions_and_score(causal: bool, mask: str | None, score: str | None) -> tuple[list[Condition], Score | None]:
     """The conditions that a call has, and its score where that is more than one of them."""
     further = [condition_of(text) for text in ((CAUSAL if causal else None), mask) if text is not None]
     body = None if score is None else score_of(score)

@@ -30,7 +30,7 @@ def narrowed(mask: AttentionMask, condition: Condition) -> AttentionMask:
     if own is not None:
         holds_in(own, mask, (found == 2) & (blocks == 1))
         condition = own.joined("and", condition)
-    return _made(mask, found, mask.per, condition)
+    return _built(mask, found, mask.per, condition)
 
 
 def both(first: AttentionMask, second: AttentionMask) -> AttentionMask:
@@ -42,7 +42,7 @@ def both(first: AttentionMask, second: AttentionMask) -> AttentionMask:
         # One condition counts in all partial blocks of the result, in those of the other mask as well.
         holds_in(conditions[0], first, (found == 2) & (a == 1))
         holds_in(conditions[1], second, (found == 2) & (b == 1))
-    return _made(first, found, per, _joined("and", conditions))
+    return _built(first, found, per, _joined("and", conditions))
 
 
 def either(first: AttentionMask, second: AttentionMask) -> AttentionMask:
@@ -60,7 +60,7 @@ def either(first: AttentionMask, second: AttentionMask) -> AttentionMask:
             f"whether `{joined.text}` holds in the whole blocks of the masks is not known here\n"
             "  help: give the whole condition as one `mask`, and the blocks as an array (`AttentionMask.from_blocks`)"
         )
-    return _made(first, found, per, joined)
+    return _built(first, found, per, joined)
 
 
 def holds_in(condition: Condition, mask: AttentionMask, blocks: np.ndarray) -> None:
@@ -102,7 +102,7 @@ def _joined(sign: str, conditions: list[Condition | None]) -> Condition | None:
     return known[0].joined(sign, known[1]) if len(known) == 2 else known[0] if known else None
 
 
-def _made(like: AttentionMask, found: np.ndarray, per: str, condition: Condition | None) -> AttentionMask:
+def _built(like: AttentionMask, found: np.ndarray, per: str, condition: Condition | None) -> AttentionMask:
     text = condition.text if condition is not None and (found == 2).any() else None
     return AttentionMask._of_blocks(like.sizes, like.block, found, per, text)
 

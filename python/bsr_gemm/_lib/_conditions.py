@@ -55,9 +55,9 @@ class Condition:
         shape = grid_of(sizes, block)
         first = [np.arange(count, dtype=np.float64) * side for count, side in zip(shape, block)]
         last = [np.minimum(start + side, size) - 1 for start, side, size in zip(first, block, sizes)]
-        given = {"i": (first[0][:, None], last[0][:, None]), "j": (first[1][None, :], last[1][None, :])}
+        ranges = {"i": (first[0][:, None], last[0][:, None]), "j": (first[1][None, :], last[1][None, :])}
         with np.errstate(invalid="ignore"):
-            holds, fails = _truth(self.tree, given)
+            holds, fails = _truth(self.tree, ranges)
         return np.broadcast_to(holds, shape), np.broadcast_to(fails, shape)
 
 
@@ -193,15 +193,15 @@ def _text(tree: Tree, inner: bool = False) -> str:
     raise AssertionError(f"{tree[0]} is no number")
 
 
-def _truth(tree: Tree, given: dict[str, Range]) -> tuple[Any, Any]:
+def _truth(tree: Tree, ranges: dict[str, Range]) -> tuple[Any, Any]:
     """Where a condition holds for every value of the ranges, and where for none."""
     if tree[0] == "not":
-        return _truth(tree[1], given)[::-1]
+        return _truth(tree[1], ranges)[::-1]
     if tree[0] in ("and", "or"):
-        (holds, fails), (holds_too, fails_too) = (_truth(part, given) for part in tree[1:])
+        (holds, fails), (holds_too, fails_too) = (_truth(part, ranges) for part in tree[1:])
         return (holds & holds_too, fails | fails_too) if tree[0] == "and" else (holds | holds_too, fails & fails_too)
     _, name, first, second = tree
-    a, b = _range(first, given), _range(second, given)
+    a, b = _range(first, ranges), _range(second, ranges)
     if name in ("gt", "ge"):
         a, b, name = b, a, {"gt": "lt", "ge": "le"}[name]
     apart = (a[1] < b[0]) | (b[1] < a[0])
@@ -213,18 +213,18 @@ def _truth(tree: Tree, given: dict[str, Range]) -> tuple[Any, Any]:
     return (equal, apart) if name == "eq" else (apart, equal)
 
 
-def _range(tree: Tree, given: dict[str, Range]) -> Range:
+def _range(tree: Tree, ranges: dict[str, Range]) -> Range:
     """The least and the greatest value of an expression; of one that is not known here, of all numbers."""
     match tree:
         case ("number", number):
             return np.float64(number), np.float64(number)
-        case ("given", name) if name in given:
-            return given[name]
+        case ("given", name) if name in ranges:
+            return ranges[name]
         case ("negative", part):
-            least, most = _range(part, given)
+            least, most = _range(part, ranges)
             return -most, -least
         case ("binary", "+" | "-" | "*" as sign, first, second):
-            a, b = _range(first, given), _range(second, given)
+            a, b = _range(first, ranges), _range(second, ranges)
             if sign == "+":
                 return a[0] + b[0], a[1] + b[1]
             if sign == "-":
@@ -232,10 +232,10 @@ def _range(tree: Tree, given: dict[str, Range]) -> Range:
             corners = [x * y for x in a for y in b]
             return functools.reduce(np.minimum, corners), functools.reduce(np.maximum, corners)
         case ("call", "abs", part):
-            least, most = _range(part, given)
+            least, most = _range(part, ranges)
             return np.maximum(np.maximum(least, -most), 0.0), np.maximum(-least, most)
         case ("call", "min" | "max" as name, first, second):
-            a, b = _range(first, given), _range(second, given)
+            a, b = _range(first, ranges), _range(second, ranges)
             of = np.minimum if name == "min" else np.maximum
             return of(a[0], b[0]), of(a[1], b[1])
     return np.float64(-np.inf), np.float64(np.inf)

@@ -13,12 +13,12 @@ from ._patterns import Pattern
 
 def linear_into(pattern: Pattern, values: Any, x: Any, out: Any, bias: Any, transpose: bool, activation: str) -> None:
     """On the CPU: ``out = activation(x @ w.T + bias)``, or with ``w`` where it is transposed."""
-    epilogue, given = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias)), []
+    epilogue, inputs = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias)), []
     if bias is not None:
         if len(bias.shape) != 1 or bias.shape[0] != out.shape[1]:
             raise Error(f"the bias is {' x '.join(map(str, bias.shape))}, and there are {out.shape[1]} outputs")
-        given.append(("bias", _arrays.rows(bias, out.shape[1])))
-    product_into(pattern, values, x, out, transpose, None if epilogue is None else (epilogue, given))
+        inputs.append(("bias", _arrays.rows(bias, out.shape[1])))
+    product_into(pattern, values, x, out, transpose, None if epilogue is None else (epilogue, inputs))
 
 
 def product_into(
@@ -31,18 +31,18 @@ def product_into(
     sums: Any = None,
 ) -> None:
     """On the CPU: ``out = epilogue(x @ w.T)`` and what its rows collect; what the epilogue reads is that of C = out.T."""
-    held, blocks = _arrays.stored(values, pattern)
+    alive, blocks = _arrays.stored(values, pattern)
     last = None if sums is None else _arrays.rows(sums, len(sums))
     _native.multiply(pattern._native, transpose, blocks, _arrays.matrix(x.T), _arrays.matrix(out.T), epilogue, last)
-    del held
+    del alive
 
 
 def gradient_into(
     pattern: Pattern, values: Any, dy: Any, kept: Any, out: Any, sums: Any, transpose: bool, activation: str
 ) -> None:
     """On the CPU: ``out = (dy @ w) * activation'``, and the sums of its columns."""
-    given = [] if activation == "none" else [("u", _arrays.matrix(kept.T))]
-    epilogue = derivative_of(activation, _arrays.kind_of(kept)), given
+    inputs = [] if activation == "none" else [("u", _arrays.matrix(kept.T))]
+    epilogue = derivative_of(activation, _arrays.kind_of(kept)), inputs
     product_into(pattern, values, dy, out, transpose, epilogue, sums)
 
 

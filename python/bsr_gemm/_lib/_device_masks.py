@@ -114,23 +114,23 @@ class DeviceMask:
 
         It is ``[rows, columns]`` of blocks, or ``[problems, heads, rows, columns]``, where 1 stands for all.
         """
-        made = object.__new__(cls)
-        made._start(sizes, block, mask)
+        built = object.__new__(cls)
+        built._start(sizes, block, mask)
         shape = tuple(blocks.shape) if isinstance(blocks, Tensor) else ()
-        if len(shape) not in (2, 4) or shape[-2:] != made.grid or not _is_flags(blocks, blocks.device, len(shape), 0):
-            rows, columns = made.grid
+        if len(shape) not in (2, 4) or shape[-2:] != built.grid or not _is_flags(blocks, blocks.device, len(shape), 0):
+            rows, columns = built.grid
             raise Error(
                 f"blocks is {_described(blocks)}\n  help: a contiguous tensor of {rows} x {columns} booleans or bytes, or of "
                 "problems x heads x them"
             )
-        (rows, columns), (bm, bk) = made.grid, made.block
-        made.per = per_of(*shape[:-2]) if len(shape) == 4 else "all"
+        (rows, columns), (bm, bk) = built.grid, built.block
+        built.per = per_of(*shape[:-2]) if len(shape) == 4 else "all"
         flat = blocks.flatten(0, -2)
-        made.patterns, made._bytes = len(flat) // max(1, rows), blocks
-        made._is_scored = mask is not None and blocks.dtype == torch.bool
+        built.patterns, built._bytes = len(flat) // max(1, rows), blocks
+        built._is_scored = mask is not None and blocks.dtype == torch.bool
         room = blocks.numel() if capacity is None else int(capacity)
-        made._pattern = DevicePattern.from_mask(flat, (len(flat) * bm, columns * bk), made.block, room)
-        return made
+        built._pattern = DevicePattern.from_mask(flat, (len(flat) * bm, columns * bk), built.block, room)
+        return built
 
     @classmethod
     def from_block_mask(cls, block_mask: Any, *, mask: str | None = None, capacity: int | None = None) -> DeviceMask:
@@ -148,9 +148,9 @@ class DeviceMask:
         rows, columns = grid_of(sizes, block)
         counts = lists[0][0]
         flags = torch.zeros((*counts.shape[:-1], rows, columns), dtype=torch.uint8, device=counts.device)
-        made = cls.from_blocks(flags, sizes, block, mask=mask, capacity=capacity)
-        made._derivation = _Derivation(lists, flags)
-        return made
+        built = cls.from_blocks(flags, sizes, block, mask=mask, capacity=capacity)
+        built._derivation = _Derivation(lists, flags)
+        return built
 
     def _start(self, sizes: Any, block: Any, mask: str | None) -> None:
         self.sizes, self.block = _pair(sizes, "sizes"), _pair(block, "block")
@@ -243,12 +243,12 @@ class DeviceMask:
         if self._is_scored:
             return self
         if self._scored is None:
-            made = object.__new__(DeviceMask)
+            built = object.__new__(DeviceMask)
             for name in ("sizes", "block", "mask", "per", "patterns", "_bytes", "_derivation", "_pattern"):
-                setattr(made, name, getattr(self, name))
-            made._partial, made._is_scored = None, True
-            made._registered(f"{self.key}:scored")
-            self._scored = made
+                setattr(built, name, getattr(self, name))
+            built._partial, built._is_scored = None, True
+            built._registered(f"{self.key}:scored")
+            self._scored = built
         return self._scored
 
     @property

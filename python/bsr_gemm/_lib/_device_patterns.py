@@ -55,15 +55,15 @@ class DevicePattern(Fixed):
     @classmethod
     def from_mask(cls, mask: Tensor, shape: Any, block: Any, capacity: int) -> DevicePattern:
         """The blocks where ``mask`` (block rows x block columns, booleans or bytes) is not zero, at most ``capacity``."""
-        made = object.__new__(cls)
-        made._start(shape, block, capacity)
-        if mask.dtype not in (torch.bool, torch.uint8) or tuple(mask.shape) != made.grid or not mask.is_contiguous():
+        built = object.__new__(cls)
+        built._start(shape, block, capacity)
+        if mask.dtype not in (torch.bool, torch.uint8) or tuple(mask.shape) != built.grid or not mask.is_contiguous():
             raise Error(
                 f"the mask is {' x '.join(map(str, mask.shape))} of {mask.dtype}\n  help: a contiguous tensor of "
-                f"{made.grid[0]} x {made.grid[1]} booleans"
+                f"{built.grid[0]} x {built.grid[1]} booleans"
             )
-        made.row_ptr, made.col_idx, made._mask = None, None, mask
-        return made
+        built.row_ptr, built.col_idx, built._mask = None, None, mask
+        return built
 
     @classmethod
     def from_torch(cls, tensor: Tensor) -> DevicePattern:

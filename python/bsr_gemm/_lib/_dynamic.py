@@ -73,10 +73,10 @@ class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
     @classmethod
     def from_layer(cls, layer: BlockSparseLinear) -> DynamicBlockSparseLinear:
         """A layer with the pattern of this one; weight and bias are shared, not copied."""
-        made = cls.__new__(cls)
-        torch.nn.Module.__init__(made)
-        made._take(layer)
-        return made
+        built = cls.__new__(cls)
+        torch.nn.Module.__init__(built)
+        built._take(layer)
+        return built
 
     def to_layer(self) -> BlockSparseLinear:
         """A layer with the pattern as it is now, on the host: this waits for the device."""
@@ -133,20 +133,22 @@ class DynamicBlockSparseLinear(OfBlockSparse, torch.nn.Module):
                 f"{self.grid[0]} x {self.grid[1]} blocks, on {self.weight.device}"
             )
         places = self.places()
-        kept = self.weight.float().square().sum((1, 2)).topk(stored - count, sorted=False).indices
+        stays = self.weight.float().square().sum((1, 2)).topk(stored - count, sorted=False).indices
         candidates = scores.reshape(-1).float().index_fill(0, places.long(), -torch.inf)
         grown = candidates.topk(count, sorted=False).indices
-        self._move(torch.cat([places[kept].long(), grown]), torch.cat([kept, kept.new_full((count,), -1)]), optimizer)
+        self._move(
+            torch.cat([places[stays].long(), grown]), torch.cat([stays, stays.new_full((count,), -1)]), optimizer
+        )
         return count
 
     def _move(self, places: Tensor, before: Tensor, optimizer: torch.optim.Optimizer | None) -> None:
         """Stores the blocks with these numbers, which had the values of those before, or none where that is -1."""
         places, order = places.sort()
         before = before[order]
-        is_kept, source = (before >= 0)[:, None, None], before.clamp(min=0)
+        stays_stored, source = (before >= 0)[:, None, None], before.clamp(min=0)
 
         def moved(values: Tensor) -> Tensor:
-            return torch.where(is_kept, values[source], torch.zeros((), dtype=values.dtype, device=values.device))
+            return torch.where(stays_stored, values[source], torch.zeros((), dtype=values.dtype, device=values.device))
 
         for values in _of_weight(self.weight, optimizer):
             values.copy_(moved(values))

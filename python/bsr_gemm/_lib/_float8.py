@@ -65,11 +65,11 @@ def _cpu(x, x_scale, weight, weight_scale, bias, pattern, activation, out_dtype,
     found = resolved(pattern, row_ptr, col_idx)
     outputs = _check(x, x_scale, weight, weight_scale, bias, found, activation, out_dtype)
     out = x.new_empty((x.shape[0], outputs), dtype=out_dtype)
-    given = [("ws", _arrays.rows(weight_scale, outputs)), ("xs", _arrays.cols(x_scale, x.shape[0]))]
+    inputs = [("ws", _arrays.rows(weight_scale, outputs)), ("xs", _arrays.cols(x_scale, x.shape[0]))]
     if bias is not None:
-        given.append(("bias", _arrays.rows(bias, outputs)))
+        inputs.append(("bias", _arrays.rows(bias, outputs)))
     epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
-    product_into(found, weight, x, out, False, (epilogue, given))
+    product_into(found, weight, x, out, False, (epilogue, inputs))
     return out
 
 

@@ -24,9 +24,9 @@ _ready: dict[tuple, Any] = {}
 #: What a call of `linear` finds its product by.
 _layers: dict[tuple, tuple] = {}
 #: What other modules keep of patterns and kernels on GPUs.
-also_kept: list[dict] = []
+further_caches: list[dict] = []
 #: How other modules forget what they keep of a mask.
-also_forget: list[Callable[[str], None]] = []
+on_forget: list[Callable[[str], None]] = []
 #: Epilogues that no kernel takes.
 _without: set[tuple] = set()
 _forked = False
@@ -35,8 +35,8 @@ _forked = False
 def _after_fork() -> None:
     global _forked
     _forked = bool(_gpus)
-    for kept in (*also_kept, _layers):
-        kept.clear()
+    for cached in (*further_caches, _layers):
+        cached.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -51,7 +51,7 @@ def refuse_fork() -> None:
         )
 
 
-def kept(cache: dict, key: Any, make: Callable[[], Any]) -> Any:
+def cached(cache: dict, key: Any, make: Callable[[], Any]) -> Any:
     """What a cache has, made now or before."""
     found = cache.get(key)
     if found is None:
@@ -65,7 +65,7 @@ def kept(cache: dict, key: Any, make: Callable[[], Any]) -> Any:
 def gpu_of(index: int) -> Any:
     """A GPU by its number."""
     refuse_fork()
-    return kept(_gpus, index, lambda: _opened(index))
+    return cached(_gpus, index, lambda: _opened(index))
 
 
 def _opened(index: int) -> Any:
@@ -80,7 +80,7 @@ def sparse_of(index: int, pattern: Any, kind: str) -> Any:
     def make() -> Any:
         return pattern.on_gpu(index).sparse(kind) if pattern.on_device else gpu_of(index).sparse(pattern._native, kind)
 
-    return kept(_sparse, (index, pattern.key, kind), make)
+    return cached(_sparse, (index, pattern.key, kind), make)
 
 
 def kernel_of(
@@ -88,7 +88,7 @@ def kernel_of(
 ) -> Any:
     """The kernel for a product along `n`, or for a list of products of which that is the largest: chosen now or before."""
     key = (index, pattern.key, facts, n.bit_length() if n & (n - 1) else n.bit_length() - 1, epilogue, is_list)
-    return kept(_loaded, key, lambda: _chosen(index, pattern, facts, n, epilogue, is_list))
+    return cached(_loaded, key, lambda: _chosen(index, pattern, facts, n, epilogue, is_list))
 
 
 def _chosen(index: int, pattern: Any, facts: str, n: int, epilogue: str | None, is_list: bool) -> Any:
@@ -107,8 +107,8 @@ def _chosen(index: int, pattern: Any, facts: str, n: int, epilogue: str | None, 
 def choose_anew() -> None:
     """Makes every product choose its kernel again; compiled kernels stay cached."""
     with _lock:
-        for kept in (_layers, _ready, _loaded, _without):
-            kept.clear()
+        for cached in (_layers, _ready, _loaded, _without):
+            cached.clear()
 
 
 def _add_tuned(text: str) -> None:
@@ -129,8 +129,8 @@ def empty_cache() -> None:
         for index, gpu in _gpus.items():
             torch.cuda.synchronize(index)
             gpu.forget()
-        for kept in (*also_kept, _layers, _ready, _loaded, _sparse):
-            kept.clear()
+        for cached in (*further_caches, _layers, _ready, _loaded, _sparse):
+            cached.clear()
 
 
 def ready_of(loaded: Any, sparse: Any, pattern: Pattern, shapes: tuple, further: tuple, second: int | None) -> Any:
@@ -143,7 +143,7 @@ def ready_of(loaded: Any, sparse: Any, pattern: Pattern, shapes: tuple, further:
         host = None if pattern.on_device else pattern._native
         return _native.Ready(loaded, sparse, host, shapes, list(further), second)
 
-    return kept(_ready, (loaded, sparse, shapes, further, second), make)
+    return cached(_ready, (loaded, sparse, shapes, further, second), make)
 
 
 def has_kernel(index: int, pattern: Pattern, facts: str, n: int, epilogue: str) -> bool:
@@ -163,14 +163,14 @@ def forget_pattern(key: str) -> None:
         gone = {_sparse.pop(of) for of in [of for of in _sparse if of[1] == key]}
         for of in [of for of in _ready if of[1] in gone]:
             del _ready[of]
-        for kept, at in ((_loaded, 1), (_layers, 0)):
-            for of in [of for of in kept if of[at] == key]:
-                del kept[of]
+        for cached, at in ((_loaded, 1), (_layers, 0)):
+            for of in [of for of in cached if of[at] == key]:
+                del cached[of]
 
 
 def forget_mask(key: str) -> None:
     """Drops the caches of a mask on a device that no longer exists."""
-    for forget in also_forget:
+    for forget in on_forget:
         forget(key)
 
 

@@ -163,8 +163,9 @@ def sddmm_backward(ctx: Any, ds: Tensor) -> tuple:
     return *once((da, db), ds, a, b), *(None,) * 3
 
 
-def transformable(name: str, keep: Callable, backward: Callable, jvp: Callable) -> Callable:
-    """The operator ``name`` for transforms of torch.func and for forward mode, which plain operators do not support.
+def functions_of(name: str, keep: Callable, backward: Callable, jvp: Callable) -> tuple[Callable, Callable]:
+    """The operator ``name`` for transforms of torch.func and for forward mode, which plain operators do not support, and for a
+    plain gradient: that of an operator takes the host longer, and so does a function with ``setup_context``.
 
     ``jvp(ctx, product, operands, tangents)`` is given the operator and what both had saved: its tensors and its result.
     """
@@ -192,7 +193,18 @@ def transformable(name: str, keep: Callable, backward: Callable, jvp: Callable) 
         def jvp(ctx: Any, *tangents: Any) -> Tensor:
             return jvp(ctx, Transformable.apply, ctx.saved_tensors, tangents)
 
-    return Transformable.apply
+    class Eager(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Tensor:
+            output = getattr(torch.ops.bsr_gemm, name)(*inputs)
+            keep(ctx, inputs, output)
+            return output
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> tuple:
+            return backward(ctx, gradient)
+
+    return Transformable.apply, Eager.apply
 
 
 def _product_rule(product: Callable, a: Tensor, b: Tensor, da: Tensor | None, db: Tensor | None) -> list[Tensor]:
@@ -220,5 +232,5 @@ def _sddmm_jvp(ctx: Any, apply: Callable, saved: tuple, tangents: tuple) -> Tens
     return sum(parts[1:], parts[0])
 
 
-linear_transformed = transformable("linear", keep_linear, linear_backward, _linear_jvp)
-sddmm_transformed = transformable("sddmm", keep_sddmm, sddmm_backward, _sddmm_jvp)
+linear_transformed, linear_eager = functions_of("linear", keep_linear, linear_backward, _linear_jvp)
+sddmm_transformed, sddmm_eager = functions_of("sddmm", keep_sddmm, sddmm_backward, _sddmm_jvp)

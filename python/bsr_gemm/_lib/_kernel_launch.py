@@ -15,21 +15,21 @@ def launch_kernel(kernel: Any, call: Any) -> Any:
     """A call of a kernel of the program's own."""
     index, native = call.a.device.index, kernel._native
     with _gpu.OnDevice(index):
-        loaded = _gpu.kept(_gpu._loaded, (index, kernel.spec), lambda: _gpu.gpu_of(index).load(native))
+        loaded = _gpu.cached(_gpu._loaded, (index, kernel.spec), lambda: _gpu.gpu_of(index).load(native))
         out, second = call.empty()
         further, result = _inputs(call), None
         if native.op == "sdd":
-            stored, (held, left) = out, operand_of(laid(call.a, native.layouts[0]))
-            held_b, right = operand_of(laid(call.b, native.layouts[1]))
+            stored, (left_operand, left) = out, operand_of(laid(call.a, native.layouts[0]))
+            right_operand, right = operand_of(laid(call.b, native.layouts[1]))
         else:
             stored, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
-            held, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
+            left_operand, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
             stored, result = values_of(stored), Result(out)
-            held_b, right = None, result.argument
+            right_operand, right = None, result.argument
         enqueue(loaded, call.pattern, stored, (left, right), further, second)
         if result is not None:
             result.finish()
-        del held, held_b
+        del left_operand, right_operand
     return call.results(out, second)
 
 
@@ -38,7 +38,7 @@ def _inputs(call: Any) -> list[tuple[str, Any]]:
     call.inputs()  # Refuses what does not fit.
     further = []
     for name, kind in call.kernel._inputs:
-        value = call.given[name]
+        value = call.arguments[name]
         if kind == "f32":
             further.append((name, float(value)))
             continue

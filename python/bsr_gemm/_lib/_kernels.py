@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,9 @@ def kernel(**settings: Any) -> Callable[[Callable[..., Any]], Kernel]:
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         text, signature = read(function, settings)
-        made = Kernel._of(text.text.decode(), signature, text)
-        functools.update_wrapper(made, function)
-        return made
+        built = Kernel._of(text.text.decode(), signature, text)
+        functools.update_wrapper(built, function)
+        return built
 
     return decorate
 
@@ -65,9 +65,9 @@ class Kernel:
 
     @classmethod
     def _of(cls, spec: str, signature: Signature, text: Text) -> Kernel:
-        made = object.__new__(cls)
-        made._make(spec, signature, text)
-        return made
+        built = object.__new__(cls)
+        built._make(spec, signature, text)
+        return built
 
     def _make(self, spec: str, signature: Signature | None, text: Text | None) -> None:
         native, problems = _planned(spec)
@@ -133,6 +133,11 @@ def _planned(spec: str) -> tuple[Any, list]:
     return _native.plan(spec)
 
 
+def first_planned(specs: Sequence[str]) -> Kernel:
+    """The kernel of the first of some specs that is planned; the refusal of the last where none is."""
+    return Kernel(next((spec for spec in specs if _planned(spec)[0] is not None), specs[-1]))
+
+
 def _refusal(spec: str, problems: list, text: Text | None) -> KernelError:
     if text is None:
         source = Source("<spec>", spec, 1, 0)
@@ -173,7 +178,7 @@ class _Call:
     a: Any
     b: Any
     pattern: Pattern
-    given: dict[str, Any]
+    arguments: dict[str, Any]
     device: str
 
     @classmethod
@@ -183,17 +188,17 @@ class _Call:
         if len(args) > len(names):
             raise Error(f"{len(args)} operands, and the kernel takes {len(names)}: {', '.join(names)}")
         like = kwargs.pop("like", None)
-        given = dict(zip(names, args))
+        arguments = dict(zip(names, args))
         for name, value in kwargs.items():
-            if name not in names or name in given:
-                fact = "is given twice" if name in given else "is no operand of the kernel"
+            if name not in names or name in arguments:
+                fact = "is given twice" if name in arguments else "is no operand of the kernel"
                 raise Error(f"`{name}` {fact}\n  help: it takes {', '.join(names)}")
-            given[name] = value
-        missing = [name for name in names if name not in given and name not in signature.defaults]
+            arguments[name] = value
+        missing = [name for name in names if name not in arguments and name not in signature.defaults]
         if missing:
             raise Error(f"`{missing[0]}` is not given\n  help: the kernel takes {', '.join(names)}")
-        given = {**signature.defaults, **given}
-        a, b = given.pop(signature.a), given.pop(signature.b)
+        arguments = {**signature.defaults, **arguments}
+        a, b = arguments.pop(signature.a), arguments.pop(signature.b)
         if native.op == "sdd":
             pattern = pattern_like(like)
         else:
@@ -221,10 +226,10 @@ class _Call:
             raise Error(
                 "one operand is an array of NumPy and one a tensor\n  help: `torch.from_numpy` makes a tensor of an array"
             )
-        _refuse_gradients(a, b, *given.values())
+        _refuse_gradients(a, b, *arguments.values())
         if _arrays.is_tensor(a) and a.device != b.device:
             raise Error(f"one operand is on {a.device} and the other on {b.device}\n  help: move one of them")
-        call = cls(kernel, a, b, pattern, given, a.device.type if _arrays.is_tensor(a) else "cpu")
+        call = cls(kernel, a, b, pattern, arguments, a.device.type if _arrays.is_tensor(a) else "cpu")
         call._check_shapes()
         return call
 
@@ -255,15 +260,15 @@ class _Call:
         outer = (cols, rows) if self.kernel._native.transpose else (rows, cols)
         return {"dsd": (outer[0], self.b.shape[-1]), "dds": (self.a.shape[0], outer[1]), "sdd": (rows, cols)}[self.op]
 
-    def inputs(self, mirrored: bool = False) -> tuple[list[tuple[str, _arrays.Matrix]], list[Any]]:
+    def inputs(self, is_transposed: bool = False) -> tuple[list[tuple[str, _arrays.Matrix]], list[Any]]:
         """The arguments of the epilogue's parameters, and the objects to keep alive; ``mirrored`` for the transposed result."""
-        (m, n), described, held = self.result_shape, [], []
+        (m, n), described, alive = self.result_shape, [], []
         for name, kind in self.kernel._inputs:
-            value = self.given[name]
+            value = self.arguments[name]
             if kind == "f32":
                 number, matrix = _arrays.scalar(float(value))
                 described.append((name, matrix))
-                held.append(number)
+                alive.append(number)
                 continue
             word, element = kind.removesuffix(">").split("<")
             array = value.values if isinstance(value, BsrMatrix) else _arrays.as_array(value)
@@ -278,15 +283,15 @@ class _Call:
                 raise Error(f"`{name}` is on {array.device}, and the operands are on {here}\n  help: move it there")
             # The values of blocks are read one after the other.
             array = _arrays.contiguous(array) if word == "Bsr" else array
-            held.append(array)
+            alive.append(array)
             if word == "Bsr":
                 described.append((name, _arrays.values(array)))
             elif word == "Dense":
-                described.append((name, _arrays.matrix(array.T if mirrored else array)))
+                described.append((name, _arrays.matrix(array.T if is_transposed else array)))
             else:
-                lies = _arrays.rows if (word == "Rows") != mirrored else _arrays.cols
-                described.append((name, lies(array, len(array))))
-        return described, held
+                describe = _arrays.rows if (word == "Rows") != is_transposed else _arrays.cols
+                described.append((name, describe(array, len(array))))
+        return described, alive
 
     def empty(self) -> tuple[Any, Any]:
         """Places for the result and the second one."""
@@ -313,8 +318,8 @@ class _Call:
         if self.op == "dds" and native.second:
             return self._on_cpu_as_sddmm()
         out, second = self.empty()
-        mirrored = self.op == "dds"
-        inputs, held = self.inputs(mirrored)
+        is_transposed = self.op == "dds"
+        inputs, alive = self.inputs(is_transposed)
         epilogue = None if native.epilogue is None else (native.epilogue, inputs)
         last = None if second is None else _arrays.rows(second, len(second))
         pattern = self.pattern._native
@@ -324,19 +329,19 @@ class _Call:
             _native.multiply_sddmm(pattern, _arrays.matrix(a), _arrays.matrix(b), _arrays.values(out), epilogue, last)
         else:
             # B sparse: the transposed problem, in which it is the first factor.
-            values, dense, result = (self.b, self.a.T, out.T) if mirrored else (self.a, self.b, out)
+            values, dense, result = (self.b, self.a.T, out.T) if is_transposed else (self.a, self.b, out)
             kept, blocks = _arrays.stored(values, self.pattern)
-            held.append(kept)
+            alive.append(kept)
             _native.multiply(
                 pattern,
-                native.transpose != mirrored,
+                native.transpose != is_transposed,
                 blocks,
                 _arrays.matrix(dense),
                 _arrays.matrix(result),
                 epilogue,
                 last,
             )
-        del held
+        del alive
         return self.results(out, second)
 
     def _on_cpu_as_sddmm(self) -> Any:
@@ -401,9 +406,9 @@ def simulate(kernel: Kernel, *args: Any, seed: int = 0, **kwargs: Any) -> Simula
     native = kernel._native
     a = _arrays.values(call.a) if native.op == "dsd" else _arrays.matrix(call.a)
     b = _arrays.values(call.b) if native.op == "dds" else _arrays.matrix(call.b)
-    inputs, held = call.inputs()
+    inputs, alive = call.inputs()
     data, rows, findings, cost = _native.simulate(native, call.pattern._native, a, b, inputs, seed)
-    del held
+    del alive
     out, _ = call.empty()
     shape = tuple(out.shape)
     if _arrays.is_tensor(call.a):

@@ -79,11 +79,11 @@ def _remember(x: Tensor, out: Tensor, bias: Tensor | None, pattern: Pattern, how
     if x.dtype is not out.dtype:
         return
     key = (pattern.key, *how, x.get_device(), x.dtype, x.shape, x.stride())
-    kept = (ready.launch, tuple(out.shape), out.stride(), (pattern.nnzb, *pattern.block), (out.shape[1],))
+    saved = (ready.launch, tuple(out.shape), out.stride(), (pattern.nnzb, *pattern.block), (out.shape[1],))
     with _gpu._lock:
         if len(_layers) >= _gpu.READY:
             _layers.clear()
-        _layers[key if bias is None else (*key, bias.dtype)] = kept
+        _layers[key if bias is None else (*key, bias.dtype)] = saved
 
 
 def remember_as(x: Tensor, flat: Tensor, out: Tensor, bias: Tensor | None, how: tuple) -> None:
@@ -128,7 +128,7 @@ def enqueue(
 
     What the epilogue reads are names with numbers, vectors, matrices that lie as the kernel's C does, and values of blocks.
     """
-    index, described, places, held = stored.device.index, [], [], []
+    index, described, places, alive = stored.device.index, [], [], []
     for name, value in further:
         if not isinstance(value, Tensor):
             described.append((name, "scalar", "f32", 0, 0, 0))
@@ -144,7 +144,7 @@ def enqueue(
             array = values_of(value)
         described.append((name, what, _arrays.kind_of(value), *lies))
         places.append(array.data_ptr())
-        held.append(array)
+        alive.append(array)
     if second is not None:
         places.append(second.data_ptr())
     sparse = _gpu.sparse_of(index, pattern, _arrays.kind_of(stored))
@@ -166,16 +166,16 @@ def fused(
 
 
 def gradient(
-    dy: Tensor, weight: Tensor, kept: Tensor, pattern: Pattern, transpose: bool, activation: str
+    dy: Tensor, weight: Tensor, saved: Tensor, pattern: Pattern, transpose: bool, activation: str
 ) -> tuple[Tensor, Tensor] | None:
     """``(dy @ w) * activation'`` and the sums of its columns, in one kernel; None where there is none for the block.
 
     ``kept`` is the activation's input, or its result if the derivative is a function of that.
     """
     outputs = pattern.shape[0] if transpose else pattern.shape[1]
-    if pattern.nnzb == 0 or dy.shape[0] == 0 or not lies_whole(kept, outputs):
+    if pattern.nnzb == 0 or dy.shape[0] == 0 or not lies_whole(saved, outputs):
         return None
-    epilogue = derivative_of(activation, _arrays.kind_of(kept))
+    epilogue = derivative_of(activation, _arrays.kind_of(saved))
     with _gpu.OnDevice(dy.device.index):
         out = dy.new_empty((dy.shape[0], outputs))
         lies = operand_of(dy)[1][1:]
@@ -183,7 +183,7 @@ def gradient(
         if not _gpu.has_kernel(dy.device.index, pattern, facts, dy.shape[0], epilogue):
             return None
         sums = dy.new_empty(outputs, dtype=torch.float32)
-        further = [] if activation == "none" else [("u", kept.t())]
+        further = [] if activation == "none" else [("u", saved.t())]
         _product(dy, weight, out, pattern, not transpose, epilogue, further, sums)
     return out, sums
 
@@ -215,7 +215,7 @@ def sddmm(
     out: Tensor,
     pattern: Pattern,
     epilogue: str | None = None,
-    given: dict[str, Any] | None = None,
+    inputs: dict[str, Any] | None = None,
 ) -> Tensor:
     """``out`` = the stored blocks of ``epilogue(a @ b)``.
 
@@ -228,15 +228,15 @@ def sddmm(
             return out
         if a.shape[1] == 0:
             return out.zero_()
-        (held_a, left), (held_b, right) = operand_of(a), operand_of(b)
+        (a_operand, left), (b_operand, right) = operand_of(a), operand_of(b)
         bm, bk = pattern.block
         facts = (
             f"bm = {bm}, bn = 64, bk = {bk}, op = sdd, dtype = {kind}, out = {_arrays.kind_of(out)}, "
             f"a_layout = {'col' if left[3] else 'row'}, b_layout = {'col' if right[3] else 'row'}"
         )
         loaded = _gpu.kernel_of(index, pattern, facts, a.shape[1], epilogue)
-        enqueue(loaded, pattern, out, (left, right), (given or {}).items())
-        del held_a, held_b
+        enqueue(loaded, pattern, out, (left, right), (inputs or {}).items())
+        del a_operand, b_operand
     return out
 
 
@@ -244,7 +244,7 @@ def prepare_batch(xs: list[Tensor], ws: list[Any]) -> tuple[list[Tensor], tuple]
     """Places for the results of ``x @ w.T`` of each pair, and what a launch of all needs."""
     index, kind = xs[0].device.index, _arrays.kind_of(xs[0])
     _gpu.refuse_fork()
-    results, problems, copies, padded, held = [], [], [], [], []
+    results, problems, copies, padded, alive = [], [], [], [], []
     with _gpu.OnDevice(index):
         for x, w in zip(xs, ws):
             out = x.new_empty((x.shape[0], w.shape[0]), dtype=_arrays.torch_dtype(result_kind(kind)))
@@ -263,13 +263,13 @@ def prepare_batch(xs: list[Tensor], ws: list[Any]) -> tuple[list[Tensor], tuple]
                 padded.append(result)
             dense, product = ((lies[0], transposed(*lies[1:])) for lies in (argument, result.argument))
             problems.append((w.pattern._native, values.data_ptr(), dense, product))
-            held += [operand, values, result, w]
+            alive += [operand, values, result, w]
         if not problems:
-            return results, (None, copies, padded, held)
+            return results, (None, copies, padded, alive)
         largest = max((w for w in ws if w.nnzb), key=lambda w: w.nnzb)
         facts = _facts(largest.pattern, kind, False, False, False, _arrays.kind_of(results[0]))
         loaded = _gpu.kernel_of(index, largest.pattern, facts, max(x.shape[0] for x in xs), is_list=True)
-        return results, (_native.Batch(loaded, problems), copies, padded, held)
+        return results, (_native.Batch(loaded, problems), copies, padded, alive)
 
 
 def launch_batch(prepared: tuple, index: int) -> None:

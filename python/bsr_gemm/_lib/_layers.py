@@ -77,12 +77,12 @@ class BlockSparseLinear(Pruned, Patterned):
     def from_matrix(cls, w: BsrMatrix, bias: Tensor | None = None, *, activation: str = "none") -> Self:
         """A layer with this weight; values and bias are shared, not copied."""
         outputs, inputs = w.shape
-        made = cls(inputs, outputs, w.pattern, bias=bias is not None, activation=activation, device="meta")
-        made.weight = torch.nn.Parameter(w.values)
+        built = cls(inputs, outputs, w.pattern, bias=bias is not None, activation=activation, device="meta")
+        built.weight = torch.nn.Parameter(w.values)
         if bias is not None:
-            made.bias = bias if isinstance(bias, torch.nn.Parameter) else torch.nn.Parameter(bias)
-        made._take(w.pattern, w.values.device)
-        return made
+            built.bias = bias if isinstance(bias, torch.nn.Parameter) else torch.nn.Parameter(bias)
+        built._take(w.pattern, w.values.device)
+        return built
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         weight = state_dict.get(f"{prefix}weight")
@@ -168,9 +168,9 @@ class BlockSparseLinear(Pruned, Patterned):
         old_shape = self.weight.shape
 
         def moved(values: Tensor) -> Tensor:
-            kept = values[before.clamp(min=0)] if len(values) else values.new_zeros((new.nnzb, *values.shape[1:]))
+            old = values[before.clamp(min=0)] if len(values) else values.new_zeros((new.nnzb, *values.shape[1:]))
             return torch.where(
-                (before >= 0)[:, None, None], kept, torch.zeros((), dtype=values.dtype, device=values.device)
+                (before >= 0)[:, None, None], old, torch.zeros((), dtype=values.dtype, device=values.device)
             )
 
         if optimizer is not None:
@@ -260,7 +260,7 @@ class Float8BlockSparseLinear(OfBlockSparse, Patterned):
     def from_layer(cls, layer: BlockSparseLinear) -> Float8BlockSparseLinear:
         """A layer with the weight of this one, in FP8: the largest magnitude of each output becomes the type's largest number."""
         weight, bias = layer.weight.detach(), layer.bias
-        made = cls(
+        built = cls(
             layer.in_features,
             layer.out_features,
             layer.pattern,
@@ -270,11 +270,11 @@ class Float8BlockSparseLinear(OfBlockSparse, Patterned):
             dtype=None if bias is None else bias.dtype,
         )
         if bias is not None:
-            made.bias = bias.detach().clone()
+            built.bias = bias.detach().clone()
         scale, rows = _row_scales(weight, layer.pattern)
-        made.weight = _float8.rounded(weight.float() / scale[rows][:, :, None])
-        made.weight_scale = scale.reshape(-1)[: layer.out_features].clone()
-        return made
+        built.weight = _float8.rounded(weight.float() / scale[rows][:, :, None])
+        built.weight_scale = scale.reshape(-1)[: layer.out_features].clone()
+        return built
 
     def forward(self, x: Tensor) -> Tensor:
         dtype = _torch.autocast_dtype(x.device.type) or x.dtype
@@ -300,11 +300,11 @@ class Float8BlockSparseLinear(OfBlockSparse, Patterned):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Float8BlockSparseLinear:
         # `model.to(torch.bfloat16)` is for what is computed with, not for what is stored.
-        held = self.weight, self.weight_scale
+        stored_type = self.weight, self.weight_scale
         super()._apply(fn, recurse)
         self.weight, self.weight_scale = (
             now if now.dtype == before.dtype else before.to(now.device)
-            for now, before in zip((self.weight, self.weight_scale), held)
+            for now, before in zip((self.weight, self.weight_scale), stored_type)
         )
         return self
 

@@ -91,9 +91,9 @@ class AttentionMask:
 
     @classmethod
     def _of(cls, native: _Native, mask: str | None = None) -> AttentionMask:
-        made = object.__new__(cls)
-        made._take(native, mask)
-        return made
+        built = object.__new__(cls)
+        built._take(native, mask)
+        return built
 
     def _take(self, native: _Native, mask: str | None) -> None:
         self._native, self.mask = native, None if mask is None else condition_of(mask).text
@@ -228,9 +228,9 @@ class AttentionMask:
     @classmethod
     def _each(cls, arrays: np.ndarray, of: Callable[[bytes], _Native], per: str, mask: str | None) -> AttentionMask:
         """The mask with a pattern of each array, which the native half makes."""
-        made = [of(np.ascontiguousarray(array).tobytes()) for array in arrays]
-        lists = [parts for one in made for parts in _lists(one)]
-        return cls._listed(made[0].sizes, made[0].block, lists, per, mask)
+        built = [of(np.ascontiguousarray(array).tobytes()) for array in arrays]
+        lists = [parts for one in built for parts in _lists(one)]
+        return cls._listed(built[0].sizes, built[0].block, lists, per, mask)
 
     @classmethod
     def from_block_mask(cls, block_mask: Any, *, mask: str | None = None) -> AttentionMask:
@@ -247,14 +247,14 @@ class AttentionMask:
         mark(partial, counts, indices)
         if block_mask.full_kv_num_blocks is not None:
             mark(stored, _arrays.host(block_mask.full_kv_num_blocks), _arrays.host(block_mask.full_kv_indices))
-        made = cls.from_blocks(
+        built = cls.from_blocks(
             stored[..., :rows, :columns], sizes, block, partial=partial[..., :rows, :columns], mask=mask
         )
         if mask is not None:
             from ._combined import holds_in
 
-            holds_in(condition_of(mask), made, made.blocks() == 1)
-        return made
+            holds_in(condition_of(mask), built, built.blocks() == 1)
+        return built
 
     @classmethod
     def _listed(cls, sizes: Any, block: Any, lists: Sequence[tuple], per: str, mask: str | None) -> AttentionMask:
@@ -375,9 +375,9 @@ def _named(key: str) -> AttentionMask:
     """The mask with a key; within a graph no more than that is known of it."""
     if not _arrays.in_graph():
         return find(key, (0, 0))
-    made = object.__new__(AttentionMask)
-    made.key = key
-    return made
+    built = object.__new__(AttentionMask)
+    built.key = key
+    return built
 
 
 def every(block: Any, mask: str | None, is_scored: bool) -> str:
@@ -389,9 +389,9 @@ def every(block: Any, mask: str | None, is_scored: bool) -> str:
 @functools.lru_cache(maxsize=256)
 def _every(key: str, sizes: tuple[int, int]) -> AttentionMask:
     _, bm, bk, is_scored, mask = key.split(":", 4)
-    made = AttentionMask.full(sizes, (int(bm), int(bk)))
-    made = made & mask if mask else made
-    return made.scored() if is_scored == "1" else made
+    built = AttentionMask.full(sizes, (int(bm), int(bk)))
+    built = built & mask if mask else built
+    return built.scored() if is_scored == "1" else built
 
 
 def find(key: str, sizes: tuple[int, int]) -> AttentionMask:

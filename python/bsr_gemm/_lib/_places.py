@@ -71,22 +71,22 @@ def resolved(pattern: str, row_ptr: Tensor | None, col_idx: Tensor | None) -> An
             return known
     versions = version_of(row_ptr), version_of(col_idx)
     if (not key and not row_ptr.is_cuda) or None in versions:
-        return _made(key, shape, block, tensors)
+        return _built(key, shape, block, tensors)
     at = (key != "", shape, block, len(row_ptr), len(col_idx), row_ptr.data_ptr(), col_idx.data_ptr())
-    kept = _known.get(at)
-    if kept is None or kept[0] != versions:
-        if kept is not None and key:
-            kept[1].changed()
-            kept = (versions, *kept[1:])
+    cached = _known.get(at)
+    if cached is None or cached[0] != versions:
+        if cached is not None and key:
+            cached[1].changed()
+            cached = (versions, *cached[1:])
         else:
-            kept = (versions, _made(key, shape, block, tensors), tensors)
-        _known[at] = kept
+            cached = (versions, _built(key, shape, block, tensors), tensors)
+        _known[at] = cached
         while len(_known) > KEPT:
             _known.popitem(last=False)
-    return kept[1]
+    return cached[1]
 
 
-def _made(key: str, shape: tuple[int, int], block: tuple[int, int], tensors: tuple[Tensor, Tensor]) -> Any:
+def _built(key: str, shape: tuple[int, int], block: tuple[int, int], tensors: tuple[Tensor, Tensor]) -> Any:
     if key:
         return DevicePattern(shape, block, *tensors)
     if tensors[0].is_cuda and torch.cuda.is_current_stream_capturing():

@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 )
 _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 #: The names that every score can use.
-_GIVEN = ("s", "i", "j", "head", "batch", "scale", "inf")
+_NAMES = ("s", "i", "j", "head", "batch", "scale", "inf")
 
 #: Parameters with an element for every query, key or head.
 VECTORS = ("Rows", "Cols", "Heads")
@@ -70,13 +70,13 @@ class Score:
         """Whether a score is the scaled product or minus infinity, so that whole blocks need none."""
         return self.tree is not None and _is_mask(self.tree)
 
-    def evaluate(self, given: Mapping[str, Any]) -> Any:
-        """The score of pairs, of tensors; a condition of a mask where ``given`` says so."""
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """The score of pairs, of tensors; a condition of a mask where ``values`` are those of one."""
         if self.tree is None:
             raise Error(
                 f"the score `{self.closure}` has no gradient: {self.why}\n  help: call it under `torch.no_grad()`"
             )
-        return _value(self.tree, given)
+        return _value(self.tree, values)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -97,7 +97,7 @@ class Reader:
             self.tokens.append(match.group().strip())
             at = match.end()
         self.at = 0
-        self.names: dict[str, Tree] = {name: ("given", name) for name in _GIVEN}
+        self.names: dict[str, Tree] = {name: ("given", name) for name in _NAMES}
 
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
@@ -316,12 +316,12 @@ def _torch() -> Any:
     return torch
 
 
-def _value(tree: Tree, given: Mapping[str, Any]) -> Any:
+def _value(tree: Tree, values: Mapping[str, Any]) -> Any:
     """A tree's value; leaves are tensors of the type of ``s``."""
-    torch, like = _torch(), given["s"]
+    torch, like = _torch(), values["s"]
 
     def of(part: Tree) -> Any:
-        return _value(part, given)
+        return _value(part, values)
 
     match tree:
         case ("number", number):
@@ -329,7 +329,7 @@ def _value(tree: Tree, given: Mapping[str, Any]) -> Any:
         case ("given", "inf"):
             return torch.as_tensor(math.inf, dtype=like.dtype, device=like.device)
         case ("given", name):
-            return given[name]
+            return values[name]
         case ("negative", part):
             return -of(part)
         case ("binary", sign, left, right):

@@ -7,6 +7,7 @@ hold it as a constant and are compiled anew where a pattern changes. Layers with
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,8 +28,10 @@ from ._gradients import (
     keep_linear,
     keep_sddmm,
     linear_backward,
+    linear_eager,
     linear_transformed,
     sddmm_backward,
+    sddmm_eager,
     sddmm_transformed,
     sums_in,
 )
@@ -64,7 +67,7 @@ def linear(
         out = out.view(*x.shape[:-1], out.shape[-1])
         _launch.remember_as(x, flat, out, bias, how[:3])
         return out
-    product = linear_transformed if is_transformed() else torch.ops.bsr_gemm.linear
+    product = _differentiable((torch.ops.bsr_gemm.linear, linear_transformed, linear_eager), x, weight, bias)
     if x.dim() == 2:
         return product(x, weight, bias, *how)
     if x.dim() == 1:
@@ -121,12 +124,28 @@ _transforms = torch._C._functorch.peek_interpreter_stack
 
 def _is_plain(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether only the product is requested: no gradient, no dispatch mode, no subclass."""
-    if type(x) not in _PLAIN or type(weight) not in _PLAIN or (bias is not None and type(bias) not in _PLAIN):
-        return False
     if _is_grad_enabled() and (x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)):
+        return False
+    return _is_eager(x, weight, bias)
+
+
+def _is_eager(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether nothing but autograd is between the call and the launch: no dispatch mode, no transform, no subclass."""
+    if type(x) not in _PLAIN or type(weight) not in _PLAIN or (bias is not None and type(bias) not in _PLAIN):
         return False
     modes = _dispatch_modes() or _function_modes() or _transforms() is not None
     return not modes and forward_ad._current_level < 0
+
+
+def _differentiable(
+    functions: tuple[Callable, Callable, Callable], x: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Callable:
+    """Which of an operator, its function for transforms, and its function for plain gradients serves a call."""
+    operator, transformed, eager = functions
+    if is_transformed():
+        return transformed
+    plain = not is_dynamo_compiling() and _wants_gradient(x, weight, bias) and _is_eager(x, weight, bias)
+    return eager if plain else operator
 
 
 def direct(x: Any, weight: Any, bias: Any, pattern: str, transpose: bool, activation: str) -> Tensor | None:
@@ -141,7 +160,8 @@ def direct(x: Any, weight: Any, bias: Any, pattern: str, transpose: bool, activa
 def sddmm(a: Tensor, b: Tensor, pattern: str) -> Tensor:
     """The stored blocks of ``a @ b``."""
     a, b = _cast(a.device.type, a, b)
-    return (sddmm_transformed if is_transformed() else torch.ops.bsr_gemm.sddmm)(a, b, pattern, None, None)
+    product = _differentiable((torch.ops.bsr_gemm.sddmm, sddmm_transformed, sddmm_eager), a, b)
+    return product(a, b, pattern, None, None)
 
 
 def _lies_transposed(x: Tensor) -> bool:
