@@ -167,9 +167,9 @@ pub use bsr_runtime::simulated;
 #[cfg(feature = "files")]
 pub use bsr_runtime::write;
 pub use bsr_runtime::{
-    Blocks, Bsr, BsrError, Dense, DenseError, DenseView, Element, Features, GenerateError, Inputs, Kernel, KernelError,
-    Launcher, Loaded, Pattern, Permutation, Reordered, Results, Scales, ScalesError, Structure, attention, bench, e4m3,
-    e5m2, gpu, interop, prune, quantise, read, reference, reorder, roofs, shard, timeline,
+    Blocks, Bsr, Dense, DenseView, Element, Features, Inputs, Kernel, KernelError, Launcher, Loaded, Pattern,
+    Permutation, Reordered, Results, Scales, Structure, attention, bench, e4m3, e5m2, gpu, interop, prune, quantise,
+    read, reference, reorder, roofs, shard, timeline,
 };
 #[cfg(feature = "tuner")]
 pub use bsr_tuner::pick::{Choice, FirstUse, Tuner};

@@ -12,7 +12,7 @@ use crate::{BsrBackend, Call, Pattern};
 
 /// What a backward pass needs: the nodes of the operands, and the call.
 #[derive(Clone, Debug)]
-struct Kept {
+struct Saved {
     nodes: [NodeId; 2],
     pattern: Pattern,
     call: Call,
@@ -23,10 +23,10 @@ struct Kept {
 struct Linear;
 
 impl<B: BsrBackend> Backward<B, 2> for Linear {
-    type State = Kept;
+    type State = Saved;
 
-    fn backward(self, ops: Ops<Kept, 2>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
-        let Kept { nodes, pattern, call } = ops.state;
+    fn backward(self, ops: Ops<Saved, 2>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
+        let Saved { nodes, pattern, call } = ops.state;
         let [x, values]: [FloatTensor<B>; 2] = nodes.map(|node| checkpointer.retrieve_node_output(node));
         binary::<B, _, _>(
             ops.parents,
@@ -46,10 +46,10 @@ impl<B: BsrBackend> Backward<B, 2> for Linear {
 struct Sddmm;
 
 impl<B: BsrBackend> Backward<B, 2> for Sddmm {
-    type State = Kept;
+    type State = Saved;
 
-    fn backward(self, ops: Ops<Kept, 2>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
-        let Kept { nodes, pattern, call } = ops.state;
+    fn backward(self, ops: Ops<Saved, 2>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
+        let Saved { nodes, pattern, call } = ops.state;
         let [y, x]: [FloatTensor<B>; 2] = nodes.map(|node| checkpointer.retrieve_node_output(node));
         let call = Call { transpose: false, ..call };
         binary::<B, _, _>(
@@ -68,8 +68,8 @@ impl<B: BsrBackend, C: CheckpointStrategy> BsrBackend for Autodiff<B, C> {
         match prepared {
             OpsKind::Tracked(mut prep) => {
                 let nodes = [prep.checkpoint(&x), prep.checkpoint(&values)];
-                let kept = Kept { nodes, pattern: pattern.clone(), call };
-                prep.finish(kept, B::bsr_linear(x.primitive, values.primitive, pattern, call))
+                let saved = Saved { nodes, pattern: pattern.clone(), call };
+                prep.finish(saved, B::bsr_linear(x.primitive, values.primitive, pattern, call))
             }
             OpsKind::UnTracked(prep) => prep.finish(B::bsr_linear(x.primitive, values.primitive, pattern, call)),
         }
@@ -80,8 +80,8 @@ impl<B: BsrBackend, C: CheckpointStrategy> BsrBackend for Autodiff<B, C> {
         match prepared {
             OpsKind::Tracked(mut prep) => {
                 let nodes = [prep.checkpoint(&y), prep.checkpoint(&x)];
-                let kept = Kept { nodes, pattern: pattern.clone(), call };
-                prep.finish(kept, B::bsr_sddmm(y.primitive, x.primitive, pattern, call))
+                let saved = Saved { nodes, pattern: pattern.clone(), call };
+                prep.finish(saved, B::bsr_sddmm(y.primitive, x.primitive, pattern, call))
             }
             OpsKind::UnTracked(prep) => prep.finish(B::bsr_sddmm(y.primitive, x.primitive, pattern, call)),
         }

@@ -1,18 +1,14 @@
 //! What can be wrong with a block-sparse tensor or a product.
 
-use bsr::BsrError;
-use bsr::prune::PruneError;
+use bsr::Refusal;
 
 /// Why a block-sparse tensor, a layer or a product was refused.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The pattern is not valid.
+    /// The pattern is not valid, or no blocks can be chosen.
     #[error(transparent)]
-    Pattern(#[from] BsrError),
-    /// No blocks can be chosen.
-    #[error(transparent)]
-    Prune(#[from] PruneError),
+    Refused(#[from] Refusal),
     /// A pattern without blocks.
     #[error("the {rows} x {cols} matrix has no stored block\n  help: store at least one")]
     Empty {
@@ -31,7 +27,7 @@ pub enum Error {
     },
     /// Factors whose inner sides differ.
     #[error(
-        "a dense factor of {rows} x {cols}, and the {side} {along} elements of the block-sparse matrix\n  help: both are {along}"
+        "a dense factor of {rows} x {cols}, and the {side} {inner} elements of the block-sparse matrix\n  help: both are {inner}"
     )]
     Inner {
         /// Rows of the dense factor.
@@ -41,7 +37,7 @@ pub enum Error {
         /// `columns` or `features`: the summed dimension of the sparse matrix.
         side: &'static str,
         /// How many there are.
-        along: usize,
+        inner: usize,
     },
     /// A bias of another number of outputs.
     #[error("the bias has {bias} elements, but the layer has {outputs} outputs")]

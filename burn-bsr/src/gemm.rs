@@ -43,9 +43,9 @@ impl BsrGemm {
         config: GemmConfig,
     ) -> Result<Tensor<B, 2>, Error> {
         let ([rows, cols], [m, k]) = (b.dims(), a.pattern().shape());
-        let along = if config.transpose { m } else { k };
-        if rows != along {
-            return Err(Error::Inner { rows, cols, side: "columns", along });
+        let inner = if config.transpose { m } else { k };
+        if rows != inner {
+            return Err(Error::Inner { rows, cols, side: "columns", inner });
         }
         let call = Call { transpose: config.transpose, first_use: config.first_use };
         // (A B)^T = B^T A^T: nothing is moved in memory.

@@ -102,7 +102,7 @@ impl<B: BsrBackend> BlockSparseLinear<B> {
         let ([outputs, inputs], mut shape) = (self.pattern().shape(), x.dims());
         let rows = shape[..D - 1].iter().product::<usize>();
         if shape[D - 1] != inputs {
-            panic!("{}", Error::Inner { rows, cols: shape[D - 1], side: "features", along: inputs });
+            panic!("{}", Error::Inner { rows, cols: shape[D - 1], side: "features", inner: inputs });
         }
         let call = Call { transpose: false, first_use: self.first_use };
         let flat = primitive(x.reshape([rows, inputs]));

@@ -32,7 +32,7 @@ impl<B: Backend> BsrTensor<B> {
     /// The blocks of a dense matrix that have the largest Frobenius norms.
     ///
     /// # Errors
-    /// [`Error::Prune`] for a block size or a number of blocks that does not fit the matrix, or values without an order.
+    /// [`Error::Refused`] for a block size or a number of blocks that does not fit the matrix, or values without an order.
     pub fn from_dense(matrix: Tensor<B, 2>, block: (usize, usize), keep: Keep) -> Result<Self, Error> {
         let [rows, cols] = matrix.dims();
         let numbers: Vec<f32> = matrix.to_data().iter::<f32>().collect();

@@ -47,6 +47,12 @@ impl Refusal {
         Self::new(format!("{what}: {fact}"))
     }
 
+    /// The same fact, of a part of something.
+    #[must_use]
+    pub fn within(self, what: impl fmt::Display) -> Self {
+        Self { fact: format!("{what}: {}", self.fact), ..self }
+    }
+
     /// The same with what is behind the fact, in a line.
     #[must_use]
     pub fn why(self, why: impl Into<String>) -> Self {

@@ -10,6 +10,7 @@ use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
     DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, Launcher, Mask, Shape,
+    UploadedVectors,
 };
 use bsr_runtime::gpu::{Device, DeviceBuffer, Event, Plain, Stream};
 use bsr_trial::attention::{Backward, Problem};
@@ -218,8 +219,9 @@ struct Run<T: Element + Plain> {
     tensors: Vec<DeviceTensor<T>>,
     lse: DeviceBuffer<f32>,
     lse_gradient: Option<DeviceBuffer<f32>>,
+    vectors: UploadedVectors,
     gradients: [DeviceTensor<T>; 3],
-    delta: DeviceBuffer<f32>,
+    workspace: DeviceBuffer<f32>,
     stream: Stream,
 }
 
@@ -239,12 +241,14 @@ impl<T: Element + Plain> Run<T> {
             drawn.tensors.each_ref().map(|tensor| DeviceTensor::uninit(device, tensor.sizes(), tensor.order()));
         Ok(Self {
             launcher,
+            workspace: DeviceBuffer::uninit(device, pattern.workspace_len())?,
             pattern,
             tensors,
             lse: of_queries(&drawn.lse)?,
             lse_gradient: drawn.lse_gradient.as_ref().map(of_queries).transpose()?,
+            vectors: UploadedVectors::new(device, &drawn.vectors)?,
             gradients: [dq?, dk?, dv?],
-            delta: DeviceBuffer::uninit(device, drawn.lse.len())?,
+
             stream: Stream::new(device)?,
             drawn,
         })
@@ -252,11 +256,12 @@ impl<T: Element + Plain> Run<T> {
 
     fn poison(&mut self) -> Result<(), Failure> {
         self.gradients.iter_mut().try_for_each(|gradient| gradient.fill_bytes(T::POISON_BYTE))?;
-        Ok(self.delta.fill_bytes(0xFF)?)
+        Ok(self.workspace.fill_bytes(0xFF)?)
     }
 
     fn launch(&mut self, kernel: usize) -> Result<(), Failure> {
         let [q, k, v, output, output_gradient] = &self.tensors[..] else { return Err("five tensors".into()) };
+        let vectors = self.vectors.each();
         let inputs = GradientInputs {
             tensors: [q, k, v],
             output,
@@ -265,9 +270,10 @@ impl<T: Element + Plain> Run<T> {
             lse_gradient: self.lse_gradient.as_ref(),
             scale: self.drawn.scale,
             scalars: &self.drawn.scalars,
+            vectors: &vectors,
         };
         let [dq, dk, dv] = self.gradients.each_mut();
-        let mut outputs = GradientOutputs { dq, dk, dv, delta: &mut self.delta };
+        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut self.workspace };
         Ok(self.launcher.launch_one(kernel, &self.stream, &inputs, &self.pattern, &mut outputs)?)
     }
 

@@ -2,14 +2,11 @@
 
 #[cfg(feature = "simulator")]
 use bsr_codegen::TensorMapError;
-use bsr_codegen::{Dtype, Layout, Op, Scale};
+use bsr_codegen::{Dtype, Layout, Op, Refusal, Scale};
 #[cfg(feature = "simulator")]
 use bsr_simulator::{LaunchError, ParseError};
 
-#[cfg(feature = "simulator")]
-use crate::BsrError;
-use crate::ScalesError;
-use crate::gpu::{ForeignError, GpuError};
+use crate::gpu::GpuError;
 
 /// Why a kernel cannot be loaded or launched. Nothing was launched and nothing written.
 #[derive(thiserror::Error)]
@@ -77,9 +74,10 @@ pub enum KernelError {
         /// The kernel's operation.
         op: Op,
     },
-    /// Operands that the reference cannot multiply.
+    /// Operands that are not those of a product, another number of scales than they have places for, or memory that kernels
+    /// cannot address.
     #[error(transparent)]
-    Reference(#[from] crate::reference::ReferenceError),
+    Refused(#[from] Refusal),
     /// Other matrices are sparse than the kernel was compiled for.
     #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the matrices in this order, or take a kernel with another op", factors_text(*expected))]
     Factors {
@@ -118,9 +116,6 @@ pub enum KernelError {
         /// What the kernel was compiled for.
         expected: Scale,
     },
-    /// Another number of scales than the operands have places for.
-    #[error(transparent)]
-    ScaleCount(#[from] ScalesError),
     /// The epilogue's parameters are not what the launch gives.
     #[error("{fact}\n  help: {help}")]
     Epilogue {
@@ -200,9 +195,6 @@ pub enum KernelError {
     /// A product whose work lists cannot be made on the GPU.
     #[error(transparent)]
     Lists(#[from] bsr_codegen::lists::ShapeError),
-    /// Memory that kernels cannot address.
-    #[error(transparent)]
-    Foreign(#[from] ForeignError),
     /// A stack of matrices whose rows do not come out even.
     #[error("{operand} has {rows} rows, which are no {count} matrices of {}\n  {rows} / {count} = {:.2}\n  help: stack matrices of equal size one below another, or `push` each", if *unit == 1 { "equal size".to_owned() } else { format!("whole block rows of {unit}") }, *rows as f64 / *count as f64)]
     Stack {
@@ -289,7 +281,7 @@ pub enum SimulatedError {
     TensorMap(#[from] TensorMapError),
     /// The kernel wrote something else than zeros beyond the edge of a sparse result.
     #[error("the result is no block-sparse matrix: {0}")]
-    Result(#[from] BsrError),
+    Result(#[from] Refusal),
 }
 
 #[cfg(feature = "simulator")]

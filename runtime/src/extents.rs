@@ -1,6 +1,6 @@
 //! M, N and K of an operation, and which of them its operand in blocks has.
 
-use bsr_codegen::{KernelSpec, Op, Operand};
+use bsr_codegen::{KernelSpec, Op, Operand, Refusal};
 
 /// The operand that is stored in blocks. The mask of an attention has the rows and columns of Q K^T, as C has those of A B.
 pub fn sparse_operand(op: Op) -> Operand {
@@ -65,6 +65,13 @@ impl Extents {
 /// With `transpose = on` the rows of a stored operand are the columns of the one that is multiplied.
 fn turned(spec: &KernelSpec, (rows, cols): (usize, usize)) -> (usize, usize) {
     if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) }
+}
+
+/// Operands A and B whose inner sides differ, by their rows and columns.
+pub(crate) fn inner((m, k): (usize, usize), (b_rows, n): (usize, usize)) -> Refusal {
+    Refusal::new(format!("A is {m} x {k}, B is {b_rows} x {n}"))
+        .why("the columns of A are the rows of B")
+        .help(format!("give B {k} rows"))
 }
 
 #[cfg(test)]

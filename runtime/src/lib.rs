@@ -47,15 +47,15 @@ pub mod typed;
 #[cfg(feature = "files")]
 pub mod write;
 
-pub use bsr::{Blocks, Bsr, BsrError, Structure, Transposed};
+pub use bsr::{Blocks, Bsr, Structure, Transposed};
 pub use bsr_codegen::{Accumulate, Dtype, Layout, Scale};
-pub use dense::{Dense, DenseError, DenseView};
+pub use dense::{Dense, DenseView};
 pub use element::{Element, e4m3, e5m2};
 pub use epilogue::{Inputs, Results};
 pub use extents::Extents;
 pub use features::Features;
-pub use generate::{GenerateError, Pattern};
+pub use generate::Pattern;
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};
 pub use permutation::Permutation;
 pub use reorder::Reordered;
-pub use scales::{Scales, ScalesError};
+pub use scales::Scales;

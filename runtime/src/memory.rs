@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use bsr_codegen::Refusal;
+
 /// Bytes of memory that this process can still have, as far as the system tells: what is free, the limits of the process
 /// (`ulimit -v`, `ulimit -d`) and of its control group.
 pub fn memory_available() -> Option<u64> {
@@ -37,24 +39,12 @@ fn below_group() -> Option<u64> {
     Some(most?.saturating_sub(used?))
 }
 
-/// What does not fit this machine's memory, or the part of it that this process may have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{parts} = {needed}; {available} are available")]
-pub struct MemoryError {
-    /// What takes how much.
-    parts: String,
-    /// The sum.
-    needed: String,
-    /// What there is.
-    available: String,
-}
-
 /// Refuses what would not fit memory: parts in words with their bytes. To be called before the memory is taken: the system
 /// grants what it does not have, and ends the process that uses it.
 ///
 /// # Errors
-/// [`MemoryError`], with the arithmetic.
-pub fn check_memory(parts: &[(&str, u64)]) -> Result<(), MemoryError> {
+/// What does not fit this machine's memory, or the part of it that this process may have, with the arithmetic.
+pub fn check_memory(parts: &[(&str, u64)]) -> Result<(), Refusal> {
     // What is always there need not be asked for.
     if parts.iter().all(|(_, bytes)| *bytes < 1 << 16) {
         return Ok(());
@@ -62,13 +52,15 @@ pub fn check_memory(parts: &[(&str, u64)]) -> Result<(), MemoryError> {
     check_against(parts, memory_available().unwrap_or(u64::MAX))
 }
 
-pub(crate) fn check_against(parts: &[(&str, u64)], available: u64) -> Result<(), MemoryError> {
+pub(crate) fn check_against(parts: &[(&str, u64)], available: u64) -> Result<(), Refusal> {
     let needed = parts.iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
     if needed <= available {
         return Ok(());
     }
     let words: Vec<String> = parts.iter().map(|(what, bytes)| format!("{what} {}", size(*bytes))).collect();
-    Err(MemoryError { parts: words.join(" + "), needed: size(needed), available: size(available) })
+    Err(Refusal::new("it does not fit memory")
+        .why(format!("{} = {}; {} are available", words.join(" + "), size(needed), size(available)))
+        .help("take a smaller matrix, or raise the limit"))
 }
 
 /// `1.5 GB`.

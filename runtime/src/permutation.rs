@@ -1,8 +1,7 @@
 //! An order of rows, checked once.
 
-use bsr_codegen::Layout;
+use bsr_codegen::{Layout, Refusal};
 use rand::seq::SliceRandom;
-use thiserror::Error;
 
 use crate::random::Streams;
 use crate::{Dense, Element};
@@ -21,7 +20,7 @@ use crate::{Dense, Element};
 /// assert_eq!(reordered.to_f64(), [2.0, 0.0, 1.0]);
 /// assert_eq!(order.undo(&reordered)?.to_f64(), [0.0, 1.0, 2.0]);
 /// assert_eq!(order.inverse().as_slice(), [1, 2, 0]);
-/// # Ok::<(), bsr_runtime::reorder::PermutationError>(())
+/// # Ok::<(), bsr_codegen::Refusal>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Permutation(Vec<u32>);
@@ -31,14 +30,15 @@ impl Permutation {
     ///
     /// # Errors
     /// When a row is missing, named twice or not one of `0..rows.len()`.
-    pub fn new(rows: Vec<u32>) -> Result<Self, PermutationError> {
+    pub fn new(rows: Vec<u32>) -> Result<Self, Refusal> {
         let mut at = vec![usize::MAX; rows.len()];
         for (position, &row) in rows.iter().enumerate() {
             let Some(seen) = at.get_mut(row as usize) else {
-                return Err(PermutationError::Outside { position, row: i64::from(row), rows: rows.len() });
+                return Err(outside(position, i64::from(row), rows.len()));
             };
             if *seen != usize::MAX {
-                return Err(PermutationError::Twice { row, first: *seen, second: position });
+                return Err(Refusal::new(format!("positions {seen} and {position} both name row {row}"))
+                    .help("name each row once"));
             }
             *seen = position;
         }
@@ -49,10 +49,8 @@ impl Permutation {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn from_signed(rows: &[i64]) -> Result<Self, PermutationError> {
-        let row = |(position, &row): (usize, &i64)| {
-            u32::try_from(row).map_err(|_| PermutationError::Outside { position, row, rows: rows.len() })
-        };
+    pub fn from_signed(rows: &[i64]) -> Result<Self, Refusal> {
+        let row = |(position, &row): (usize, &i64)| u32::try_from(row).map_err(|_| outside(position, row, rows.len()));
         Self::new(rows.iter().enumerate().map(row).collect::<Result<_, _>>()?)
     }
 
@@ -108,7 +106,7 @@ impl Permutation {
     ///
     /// # Errors
     /// When the two have different numbers of rows.
-    pub fn then(&self, next: &Self) -> Result<Self, PermutationError> {
+    pub fn then(&self, next: &Self) -> Result<Self, Refusal> {
         next.check_rows(self.len())?;
         Ok(Self(next.0.iter().map(|&row| self.0[row as usize]).collect()))
     }
@@ -117,7 +115,7 @@ impl Permutation {
     ///
     /// # Errors
     /// When the matrix has another number of rows.
-    pub fn apply<T: Element>(&self, original: &Dense<T>) -> Result<Dense<T>, PermutationError> {
+    pub fn apply<T: Element>(&self, original: &Dense<T>) -> Result<Dense<T>, Refusal> {
         self.check_rows(original.rows())?;
         let view = original.view();
         let mut reordered = Dense::zeros(original.rows(), original.cols(), original.layout());
@@ -135,51 +133,25 @@ impl Permutation {
     ///
     /// # Errors
     /// When the matrix has another number of rows.
-    pub fn undo<T: Element>(&self, reordered: &Dense<T>) -> Result<Dense<T>, PermutationError> {
+    pub fn undo<T: Element>(&self, reordered: &Dense<T>) -> Result<Dense<T>, Refusal> {
         self.inverse().apply(reordered)
     }
 
     /// Refuses a matrix with another number of rows.
-    pub(crate) fn check_rows(&self, rows: usize) -> Result<(), PermutationError> {
-        if self.len() == rows { Ok(()) } else { Err(PermutationError::Length { rows, order: self.len() }) }
+    pub(crate) fn check_rows(&self, rows: usize) -> Result<(), Refusal> {
+        match self.len() == rows {
+            true => Ok(()),
+            false => Err(Refusal::new(format!("the matrix has {rows} rows, the order {}", self.len()))
+                .help("take the order that was made for the matrix")),
+        }
     }
 }
 
-/// Why numbers are no order of rows, or not of these rows.
-#[derive(Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum PermutationError {
-    /// A row that is not there.
-    #[error("position {position} names row {row}, not one of 0..{rows}; name each of the {rows} rows once")]
-    Outside {
-        /// Position in the order.
-        position: usize,
-        /// The row it names.
-        row: i64,
-        /// Number of rows.
-        rows: usize,
-    },
-    /// A row named twice, so that another is missing.
-    #[error("positions {first} and {second} both name row {row}; name each row once")]
-    Twice {
-        /// The row.
-        row: u32,
-        /// Where it is named first.
-        first: usize,
-        /// Where it is named again.
-        second: usize,
-    },
-    /// The order of another matrix.
-    #[error("the matrix has {rows} rows, the order {order}; take the order that was made for the matrix")]
-    Length {
-        /// Rows of the matrix.
-        rows: usize,
-        /// Rows of the order.
-        order: usize,
-    },
+/// A row that is not there.
+fn outside(position: usize, row: i64, rows: usize) -> Refusal {
+    Refusal::new(format!("position {position} names row {row}, not one of 0..{rows}"))
+        .help(format!("name each of the {rows} rows once"))
 }
-
-bsr_codegen::message_as_debug!(PermutationError);
 
 #[cfg(test)]
 mod tests {
@@ -190,13 +162,13 @@ mod tests {
     #[test]
     fn what_is_no_permutation_is_refused() {
         let outside = Permutation::new(vec![0, 3, 1]).unwrap_err();
-        assert_eq!(outside, PermutationError::Outside { position: 1, row: 3, rows: 3 });
+        assert!(outside.to_string().contains("position 1 names row 3, not one of 0..3"), "{outside}");
         let negative = Permutation::from_signed(&[0, 1, -1]).unwrap_err();
-        assert_eq!(negative, PermutationError::Outside { position: 2, row: -1, rows: 3 });
+        assert!(negative.to_string().contains("position 2 names row -1, not one of 0..3"), "{negative}");
         let twice = Permutation::new(vec![1, 0, 1]).unwrap_err();
-        assert_eq!(twice, PermutationError::Twice { row: 1, first: 0, second: 2 });
+        assert!(twice.to_string().contains("positions 0 and 2 both name row 1"), "{twice}");
         let other = Permutation::identity(4).apply(&Dense::<f32>::zeros(3, 2, Layout::RowMajor)).unwrap_err();
-        assert_eq!(other, PermutationError::Length { rows: 3, order: 4 });
+        assert!(other.to_string().contains("the matrix has 3 rows, the order 4"), "{other}");
         assert!(Permutation::new(Vec::new()).unwrap().is_identity());
     }
 

@@ -52,7 +52,7 @@ impl<T> fmt::Debug for Bsr<T> {
 /// let structure = Structure::new(64, 96, (16, 32), vec![0, 2, 3, 3, 4], vec![0, 2, 1, 2])?;
 /// let picture = "64 x 96 in blocks of 16 x 32, 4 of 12 stored\n#.#\n.#.\n...\n..#";
 /// assert_eq!(structure.to_string(), picture);
-/// # Ok::<(), bsr_runtime::BsrError>(())
+/// # Ok::<(), bsr_codegen::Refusal>(())
 /// ```
 impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

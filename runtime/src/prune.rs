@@ -1,11 +1,10 @@
 //! Block pruning: which blocks of a matrix to keep, by their Frobenius norm.
 
+use bsr_codegen::Refusal;
 use std::cmp::Ordering;
 
-use thiserror::Error;
-
+use crate::Structure;
 use crate::read::{Cursor, Sparse, from_places};
-use crate::{BsrError, Structure};
 
 /// How many blocks stay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,12 +62,15 @@ impl Pruned {
 /// assert_eq!(matrix.nnzb(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn prune(sparse: &Sparse, block: (usize, usize), keep: Keep) -> Result<Pruned, PruneError> {
+pub fn prune(sparse: &Sparse, block: (usize, usize), keep: Keep) -> Result<Pruned, Refusal> {
     match keep {
         Keep::Fraction(fraction) if !(fraction > 0.0 && fraction <= 1.0) => {
-            return Err(PruneError::Fraction { fraction });
+            return Err(Refusal::new(format!("{fraction} of the blocks"))
+                .help("give a number above 0 and at most 1, for instance 0.25"));
         }
-        Keep::PerRow(0) => return Err(PruneError::NoBlocks),
+        Keep::PerRow(0) => {
+            return Err(Refusal::new("0 blocks in each block row leave nothing").help("keep at least 1"));
+        }
         _ => {}
     }
     let all = sparse.structure(block)?;
@@ -110,7 +112,7 @@ fn largest(mut blocks: Vec<usize>, count: usize, order: impl Fn(&usize, &usize) 
 
 /// The squared Frobenius norm of each block, of the matrix scaled to a largest magnitude of 1, so that no square is lost
 /// to the range of `f64`.
-fn squares(sparse: &Sparse, structure: &Structure) -> Result<Vec<f64>, PruneError> {
+fn squares(sparse: &Sparse, structure: &Structure) -> Result<Vec<f64>, Refusal> {
     let (bm, bk) = structure.block();
     let scale = Some(sparse.largest()).filter(|&largest| largest > 0.0).unwrap_or(1.0);
     let mut squares = vec![0.0; structure.nnzb()];
@@ -124,40 +126,13 @@ fn squares(sparse: &Sparse, structure: &Structure) -> Result<Vec<f64>, PruneErro
         }
     });
     match refused {
-        Some((row, col, value)) => Err(PruneError::NotFinite { row, col, value }),
+        Some((row, col, value)) => {
+            Err(Refusal::new(format!("{value} at row {row}, column {col}, so that norms have no order"))
+                .help("replace it, or do not prune"))
+        }
         None => Ok(squares),
     }
 }
-
-/// Why blocks cannot be chosen.
-#[derive(Clone, PartialEq, Error)]
-#[non_exhaustive]
-pub enum PruneError {
-    /// A fraction that is none.
-    #[error("{fraction} of the blocks; give a number above 0 and at most 1, for instance 0.25")]
-    Fraction {
-        /// The number.
-        fraction: f64,
-    },
-    /// No block at all.
-    #[error("0 blocks in each block row leave nothing; keep at least 1")]
-    NoBlocks,
-    /// A value without a place in any order.
-    #[error("{value} at row {row}, column {col}, so that norms have no order; replace it, or do not prune")]
-    NotFinite {
-        /// Row of the value.
-        row: usize,
-        /// Column of the value.
-        col: usize,
-        /// The value.
-        value: f64,
-    },
-    /// The blocks themselves cannot be had.
-    #[error(transparent)]
-    Bsr(#[from] BsrError),
-}
-
-bsr_codegen::message_as_debug!(PruneError);
 
 #[cfg(test)]
 mod tests {
@@ -249,13 +224,13 @@ mod tests {
         let refused = prune(&sparse, (1, 2), Keep::PerRow(1)).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "NaN at row 1, column 2, so that norms have no order; replace it, or do not prune"
+            "NaN at row 1, column 2, so that norms have no order\n  help: replace it, or do not prune"
         );
         for fraction in [0.0, -0.5, 1.01, f64::NAN] {
             let refused = prune(&sparse, (1, 2), Keep::Fraction(fraction)).unwrap_err();
-            assert!(matches!(refused, PruneError::Fraction { .. }), "{fraction}");
+            assert!(refused.to_string().contains("of the blocks\n"), "{fraction}");
         }
-        assert_eq!(prune(&sparse, (1, 2), Keep::PerRow(0)), Err(PruneError::NoBlocks));
-        assert!(matches!(prune(&sparse, (0, 2), Keep::PerRow(1)), Err(PruneError::Bsr(_))));
+        assert!(prune(&sparse, (1, 2), Keep::PerRow(0)).unwrap_err().to_string().contains("leave nothing"));
+        assert!(prune(&sparse, (0, 2), Keep::PerRow(1)).unwrap_err().to_string().contains("the block is 0 x 2"));
     }
 }

@@ -1,8 +1,7 @@
 //! The scales of 8-bit operands: f32 factors that give the products of small numbers their range back.
 
-use bsr_codegen::Scale;
+use bsr_codegen::{Refusal, Scale};
 use rand::Rng;
-use thiserror::Error;
 
 use crate::Structure;
 use crate::random::Streams;
@@ -34,38 +33,6 @@ pub struct Scales {
     b: Vec<f32>,
 }
 
-/// Why scales were refused.
-#[derive(Clone, PartialEq, Error)]
-#[non_exhaustive]
-pub enum ScalesError {
-    /// A factor that is an infinity or a NaN.
-    #[error("scale {at} of {operand} is {value}; a scale multiplies finite sums: give a finite number")]
-    NotFinite {
-        /// `A` or `B`.
-        operand: &'static str,
-        /// Position among the operand's scales.
-        at: usize,
-        /// The factor.
-        value: f32,
-    },
-    /// Another number of factors than the operands have places for.
-    #[error("scale = {kind}: {got} values for {operand}, but {why} = {want}; give {want}")]
-    Length {
-        /// The kind of scales.
-        kind: Scale,
-        /// `A` or `B`.
-        operand: &'static str,
-        /// Values given.
-        got: usize,
-        /// Values needed.
-        want: usize,
-        /// Where that number comes from.
-        why: String,
-    },
-}
-
-bsr_codegen::message_as_debug!(ScalesError);
-
 impl Scales {
     /// No scales.
     pub const NONE: Self = Self { kind: Scale::Unscaled, a: Vec::new(), b: Vec::new() };
@@ -77,7 +44,7 @@ impl Scales {
     ///
     /// # Errors
     /// When a factor is not finite.
-    pub fn tensor(a: f32, b: f32) -> Result<Self, ScalesError> {
+    pub fn tensor(a: f32, b: f32) -> Result<Self, Refusal> {
         Self::new(Scale::Tensor, vec![a], vec![b])
     }
 
@@ -85,7 +52,7 @@ impl Scales {
     ///
     /// # Errors
     /// When a factor is not finite.
-    pub fn row_col(a: Vec<f32>, b: Vec<f32>) -> Result<Self, ScalesError> {
+    pub fn row_col(a: Vec<f32>, b: Vec<f32>) -> Result<Self, Refusal> {
         Self::new(Scale::RowCol, a, b)
     }
 
@@ -94,7 +61,7 @@ impl Scales {
     ///
     /// # Errors
     /// When a factor is not finite.
-    pub fn block(a: Vec<f32>, b: Vec<f32>) -> Result<Self, ScalesError> {
+    pub fn block(a: Vec<f32>, b: Vec<f32>) -> Result<Self, Refusal> {
         Self::new(Scale::Block, a, b)
     }
 
@@ -115,15 +82,17 @@ impl Scales {
     ///
     /// # Errors
     /// When a factor is no longer finite.
-    pub fn times(&self, a: f64, b: f64) -> Result<Self, ScalesError> {
+    pub fn times(&self, a: f64, b: f64) -> Result<Self, Refusal> {
         let each = |values: &[f32], by: f64| values.iter().map(|value| (f64::from(*value) * by) as f32).collect();
         Self::new(self.kind, each(&self.a, a), each(&self.b, b))
     }
 
-    fn new(kind: Scale, a: Vec<f32>, b: Vec<f32>) -> Result<Self, ScalesError> {
+    fn new(kind: Scale, a: Vec<f32>, b: Vec<f32>) -> Result<Self, Refusal> {
         for (operand, values) in [("A", &a), ("B", &b)] {
             if let Some(at) = values.iter().position(|value| !f32::is_finite(*value)) {
-                return Err(ScalesError::NotFinite { operand, at, value: values[at] });
+                return Err(Refusal::new(format!("scale {at} of {operand} is {}", values[at]))
+                    .why("a scale multiplies finite sums")
+                    .help("give a finite number"));
             }
         }
         Ok(Self { kind, a, b })
@@ -162,26 +131,25 @@ impl Scales {
     /// Whether there are as many factors as A of this structure and `n` columns of B take.
     ///
     /// # Errors
-    /// [`ScalesError::Length`] when there are not.
-    pub fn check(&self, a: &Structure, n: usize) -> Result<(), ScalesError> {
+    /// When there are not.
+    pub fn check(&self, a: &Structure, n: usize) -> Result<(), Refusal> {
         Self::check_lengths(self.kind, [self.a.len(), self.b.len()], a, n)
     }
 
     /// Whether so many factors for A and B are as many as A of this structure and `n` columns of B take.
     ///
     /// # Errors
-    /// [`ScalesError::Length`] when they are not.
-    pub fn check_lengths(kind: Scale, got: [usize; 2], a: &Structure, n: usize) -> Result<(), ScalesError> {
+    /// When they are not.
+    pub fn check_lengths(kind: Scale, got: [usize; 2], a: &Structure, n: usize) -> Result<(), Refusal> {
         let wanted = Self::lengths(kind, a, n);
         match (0..2).find(|&at| got[at] != wanted[at]) {
             None => Ok(()),
-            Some(at) => Err(ScalesError::Length {
-                kind,
-                operand: ["A", "B"][at],
-                got: got[at],
-                want: wanted[at],
-                why: Self::reason(kind, ["A", "B"][at], a, n),
-            }),
+            Some(at) => {
+                let (operand, got, want) = (["A", "B"][at], got[at], wanted[at]);
+                Err(Refusal::new(format!("scale = {kind}: {got} values for {operand}, which takes {want}"))
+                    .why(format!("{} = {want}", Self::reason(kind, operand, a, n)))
+                    .help(format!("give {want}")))
+            }
         }
     }
 
@@ -237,13 +205,13 @@ mod tests {
         let refused = Scales::block(vec![1.0; 2], vec![1.0; 6]).unwrap().check(&a, 300).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "scale = block: 6 values for B, but one for every 32 rows x 128 columns of B: ceil(70 / 32) * ceil(300 / \
-             128) = 3 * 3 = 9; give 9"
+            "scale = block: 6 values for B, which takes 9\n  one for every 32 rows x 128 columns of B: ceil(70 / 32) * \
+             ceil(300 / 128) = 3 * 3 = 9\n  help: give 9"
         );
         let refused = Scales::row_col(vec![1.0; 39], vec![1.0; 300]).unwrap().check(&a, 300).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "scale = row_col: 39 values for A, but one for every row of A: M = 40; give 40"
+            "scale = row_col: 39 values for A, which takes 40\n  one for every row of A: M = 40\n  help: give 40"
         );
         assert!(Scales::check_lengths(Scale::Tensor, [1, 2], &a, 300).is_err());
     }
@@ -251,11 +219,9 @@ mod tests {
     #[test]
     fn factors_that_are_not_finite_are_refused() {
         let refused = Scales::row_col(vec![1.0], vec![1.0, f32::INFINITY]).unwrap_err();
-        assert_eq!(refused.to_string(), "scale 1 of B is inf; a scale multiplies finite sums: give a finite number");
-        assert!(matches!(
-            Scales::tensor(f32::NAN, 1.0),
-            Err(ScalesError::NotFinite { operand: "A", at: 0, value }) if value.is_nan()
-        ));
+        assert!(refused.to_string().starts_with("scale 1 of B is inf\n"), "{refused}");
+        let refused = Scales::tensor(f32::NAN, 1.0).unwrap_err();
+        assert!(refused.to_string().starts_with("scale 0 of A is NaN\n"), "{refused}");
         assert!(Scales::tensor(0.0, -1.0).is_ok());
         assert_eq!(Scales::tensor(3.0, 5.0).unwrap().times(0.5, 2.0), Scales::tensor(1.5, 10.0));
         assert!(Scales::tensor(3.0, 5.0).unwrap().times(0.5, 1e39).is_err());

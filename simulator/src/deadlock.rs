@@ -79,14 +79,14 @@ impl Machine<'_> {
         for warp in self.warps.iter().filter(|warp| warp.cta == cta) {
             *holders.entry(warp.max_registers).or_default() += 1;
         }
-        let held: u32 = holders.iter().map(|(registers, warps)| registers * warps * 32).sum();
+        let in_use: u32 = holders.iter().map(|(registers, warps)| registers * warps * 32).sum();
         let words: Vec<String> =
             holders.iter().map(|(registers, warps)| format!("{warps} warps x 32 x {registers}")).collect();
         let free = self.ctas[cta].free_registers;
         format!(
-            "{need} more registers from the block's pool of {}: {} = {held} are in use and {free} are free; \
+            "{need} more registers from the block's pool of {}: {} = {in_use} are in use and {free} are free; \
              setmaxnreg.dec of other warps must give {} more back, or the warp must request fewer",
-            held + free,
+            in_use + free,
             words.join(" + "),
             need.saturating_sub(free)
         )

@@ -13,7 +13,7 @@ use crate::machine::launch::{Launch, LaunchError, Options, product};
 use crate::machine::overlay::{Changes, Overlay, Pages, Touch, Wrote, merge};
 use crate::machine::released::Exchange;
 use crate::program::{Module, Program};
-use crate::schedule::Turns;
+use crate::schedule::ClusterSchedule;
 use crate::trace::{self, Cost, Recorder};
 
 /// The outcome of a run.
@@ -137,18 +137,18 @@ fn together(
     let new = |c| Machine::new(p, launch, options, params, overlay(), c);
     let mut machines: Vec<Machine<'_>> = (0..clusters).map(new).collect();
     let (mut pages, mut exchange) = (Pages::default(), Exchange::default());
-    let mut turns = Turns::new(options.schedule, options.seed, machines.len());
-    while let Some((at, steps)) = turns.next(pages.changes) {
+    let mut schedule = ClusterSchedule::new(options.schedule, options.seed, machines.len());
+    while let Some((at, steps)) = schedule.next(pages.changes) {
         let m = &mut machines[at];
         m.global.swap_pages(&mut pages);
         std::mem::swap(&mut m.exchange, &mut exchange);
         let progress = m.run_for(steps);
         m.global.swap_pages(&mut pages);
         std::mem::swap(&mut m.exchange, &mut exchange);
-        turns.took(at, progress, pages.changes);
+        schedule.took(at, progress, pages.changes);
     }
     // Clusters that are left wait for each other.
-    for at in turns.running() {
+    for at in schedule.running() {
         let _ = machines[at].deadlock();
     }
     if let Some(last) = machines.last_mut() {

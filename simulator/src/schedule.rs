@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-/// How a cluster has come along in its turn.
+/// What a cluster did in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Runs,
@@ -48,8 +48,8 @@ pub(crate) enum Progress {
     Over,
 }
 
-/// Whose turn it is, of clusters that run together.
-pub(crate) struct Turns {
+/// Which of the clusters that run together is next.
+pub(crate) struct ClusterSchedule {
     schedule: Schedule,
     random: Random,
     /// The clusters that are not over, and how often memory had been changed when they could only poll.
@@ -60,7 +60,7 @@ pub(crate) struct Turns {
 /// Steps of a cluster's turn.
 const TURN: u64 = 64;
 
-impl Turns {
+impl ClusterSchedule {
     pub(crate) fn new(schedule: Schedule, seed: u64, clusters: usize) -> Self {
         let random = Random::new(seed ^ 0x5bd1_e995);
         Self { schedule, random, running: (0..clusters).map(|c| (c, None)).collect(), last: 0 }

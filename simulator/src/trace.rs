@@ -85,7 +85,7 @@ pub(crate) fn extra_cycles(op: &Op, lanes: u32) -> u64 {
 }
 
 /// A warp's wait of more cycles than this is an event of its track.
-pub(crate) const WORTH_SHOWING: u64 = 4;
+pub(crate) const SHORTEST_SHOWN_WAIT: u64 = 4;
 
 /// What the viewer's times are. The format has microseconds only, so a cycle is written as one.
 const UNIT: &str = "1 us = 1 simulated cycle";

@@ -61,7 +61,7 @@ type Stored<'p> = (&'p Structure, Fingerprint);
 struct Place {
     pattern: Fingerprint,
     /// The extent that the pattern does not say.
-    along: usize,
+    dense_extent: usize,
 }
 
 #[derive(Debug)]
@@ -120,17 +120,17 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     }
 
     fn ready(&self, a: &O::A<A>, b: &O::B<B>, stored: Option<Stored<'_>>) -> Result<Arc<Ready>, AutoError> {
-        let (sparse, along) = match sparse_operand(O::OP) {
+        let (sparse, dense_extent) = match sparse_operand(O::OP) {
             Operand::A => (a.pattern(), b.shape().1),
             Operand::B => (b.pattern(), a.shape().0),
             _ => (stored, a.shape().1),
         };
         let (structure, pattern) = sparse.ok_or(KernelError::Factors { expected: O::OP })?;
-        let place = Place { pattern, along };
+        let place = Place { pattern, dense_extent };
         if let Some(ready) = self.chosen.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(Arc::clone(ready));
         }
-        let problem = self.problem(structure, along);
+        let problem = self.problem(structure, dense_extent);
         let Workload { facts, m, n, k, .. } = problem.workload;
         let pattern_of_c = stored.map(|(structure, _)| structure);
         let mut measure =
@@ -153,10 +153,10 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     }
 
     /// What the operands say of the problem.
-    fn problem(&self, structure: &Structure, along: usize) -> TuningProblem {
+    fn problem(&self, structure: &Structure, dense_extent: usize) -> TuningProblem {
         let (bm, bk) = structure.block();
         let template = self.template.bm(bm as u32).bk(bk as u32);
-        let Extents { m, n, k } = Extents::of_stored(&template, (structure.rows(), structure.cols()), along);
+        let Extents { m, n, k } = Extents::of_stored(&template, (structure.rows(), structure.cols()), dense_extent);
         TuningProblem::new(Workload::given(Facts::of(&template), (m, n, k)), structure)
     }
 }

@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         };
         planned.push(args.work.ptx.read(emitted.clone())?);
     }
-    let asked = planned.len();
+    let requested = planned.len();
     let subjects = subjects(&planned, &args.work.problem)?;
     let about = |planned: &Planned| subjects[&planned.spec().op].about(planned.spec());
     let about: Vec<About> = planned.iter().map(about).collect::<Result<_, _>>()?;
@@ -156,7 +156,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     dense.describe(theirs, &mut report);
     progress.done();
     write(&report, args.json.as_deref(), out)?;
-    Ok(if report.records().len() == asked { Exit::Done } else { Exit::Wrong })
+    Ok(if report.records().len() == requested { Exit::Done } else { Exit::Wrong })
 }
 
 /// Plans every spec.

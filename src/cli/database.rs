@@ -1,4 +1,4 @@
-//! Databases that commands read: what cannot be read in them is told, and the rest is used.
+//! Databases that commands read: rows that cannot be read are reported, and the others used.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,22 +10,22 @@ use bsr_tuner::{Record, Store};
 use super::exit::Failure;
 use super::{line, say};
 
-/// Rows that are named; of others the number alone is told.
+/// Rows that are named; of others only the number is reported.
 const NAMED: usize = 10;
 
-/// Opens a database, and reads its records. Rows that cannot be read are told on stderr.
+/// Opens a database, and reads its records. Rows that cannot be read are reported on stderr.
 ///
 /// # Errors
 /// Bad input: a file that is no database.
 pub(super) fn read(path: &Path) -> Result<(Store, Vec<Record>), Failure> {
     let store = Store::existing(path)?;
     let Contents { records, unreadable } = store.read()?;
-    tell(path, &unreadable, "left out");
+    report_unreadable(path, &unreadable, "left out");
     Ok((store, records))
 }
 
 /// Tells on stderr which rows cannot be read, and what became of them.
-pub(super) fn tell(path: &Path, unreadable: &[Unreadable], what: &str) {
+pub(super) fn report_unreadable(path: &Path, unreadable: &[Unreadable], what: &str) {
     if unreadable.is_empty() {
         return;
     }

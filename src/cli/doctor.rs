@@ -43,15 +43,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         ("bsr run, on the simulator", true),
         ("bsr check", true),
     ] {
-        tell(out, works, command)?;
+        print_status(out, works, command)?;
     }
     let any = gpu.as_ref().map(|usable| usable.runs.as_slice()).unwrap_or_default();
-    tell(out, !any.is_empty(), "bsr run --device gpu")?;
+    print_status(out, !any.is_empty(), "bsr run --device gpu")?;
     for mma in Mma::ALL {
-        tell(out, any.contains(&mma), &format!("bsr run --device gpu, mma = {mma}"))?;
+        print_status(out, any.contains(&mma), &format!("bsr run --device gpu, mma = {mma}"))?;
     }
-    tell(out, !any.is_empty(), "bsr bench")?;
-    tell(out, !any.is_empty() && dense, "bsr bench, ratio to the dense library")?;
+    print_status(out, !any.is_empty(), "bsr bench")?;
+    print_status(out, !any.is_empty() && dense, "bsr bench, ratio to the dense library")?;
     if !remedies.is_empty() {
         writeln!(out)?;
     }
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         let Some(Usable { device, .. }) = &gpu else {
             return Err(Failure::new(
                 Exit::NoDevice,
-                "no roofs were measured: no GPU runs the kernels\n  help: what is missing is told above",
+                "no roofs were measured: no GPU runs the kernels\n  help: the lines above say what is missing",
             ));
         };
         roofs::measure(device, out)?;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     Ok(if args.require_gpu && gpu.is_none() { Exit::NoDevice } else { Exit::Done })
 }
 
-/// What commands read unless they are told otherwise: measured roofs, and the database of sweeps.
+/// What commands read by default: measured roofs, and the database of sweeps.
 fn files(out: &mut dyn Write) -> Result<(), Failure> {
     let place =
         bsr::roofs::place_of_file().map_or("nowhere: there is no HOME".to_owned(), |path| path.display().to_string());
@@ -90,7 +90,7 @@ fn files(out: &mut dyn Write) -> Result<(), Failure> {
     Ok(line(out, "database", format_args!("{DATABASE} in this folder: {records}"))?)
 }
 
-fn tell(out: &mut dyn Write, works: bool, command: &str) -> Result<(), Failure> {
+fn print_status(out: &mut dyn Write, works: bool, command: &str) -> Result<(), Failure> {
     Ok(writeln!(out, "{}  {command}", if works { "works " } else { "cannot" })?)
 }
 

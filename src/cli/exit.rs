@@ -5,15 +5,12 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use bsr::KernelError;
 use bsr::Refusal;
 use bsr::gpu::GpuError;
-use bsr::prune::PruneError;
 use bsr::read::ReadError;
-use bsr::reorder::PermutationError;
 use bsr::simulated::SimulatedError;
-use bsr::timeline::TimelineError;
 use bsr::write::{WriteError, WriteProblem};
-use bsr::{GenerateError, KernelError};
 use bsr_trial::FailureKind;
 use bsr_tuner::SpaceError;
 
@@ -93,21 +90,6 @@ impl Failure {
     }
 }
 
-/// Errors that end the command in one way, whatever they say.
-macro_rules! fails_as {
-    ($($exit:ident: $($error:ty),+;)+) => {$($(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Self {
-                Self::new(Exit::$exit, error)
-            }
-        }
-    )+)+};
-}
-
-fails_as! {
-    BadInput: TimelineError, PruneError;
-}
-
 /// Standard output. A reader that has seen enough (`bsr emit ... | head`) is no failure.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
@@ -141,7 +123,7 @@ macro_rules! fails_as_a_trial {
     )+};
 }
 
-fails_as_a_trial!(GenerateError, GpuError, KernelError, PermutationError, ReadError, Refusal, SimulatedError);
+fails_as_a_trial!(GpuError, KernelError, ReadError, Refusal, SimulatedError);
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         let Merged { read, new, left } = store.merge(file)?;
         let words = if left.is_empty() { String::new() } else { format!(", {} rows cannot be read", left.len()) };
         line(out, "merged", format_args!("{}: {new} of {read} records are new{words}", file.display()))?;
-        database::tell(file, &left, "left where they are");
+        database::report_unreadable(file, &left, "left where they are");
     }
     line(out, "database", format_args!("{}, {} records", args.out.display(), store.len()?))?;
     Ok(Exit::Done)

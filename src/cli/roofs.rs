@@ -88,13 +88,13 @@ fn table(measured: &MeasuredRoofs) -> Table {
     }));
     for TensorRoof { dtype, tflops, sm_mhz, watts } in &measured.tensor {
         let unit = if *dtype == bsr::Dtype::I8 { "TOP/s" } else { "TFLOP/s" };
-        let told = sheet.and_then(|sheet| sheet.rate(*dtype));
+        let listed = sheet.and_then(|sheet| sheet.rate(*dtype));
         let under = [sm_mhz.map(|mhz| format!("{mhz} MHz")), watts.map(|watts| format!("{watts:.0} W"))];
         let under: Vec<String> = under.into_iter().flatten().collect();
         rows.push([
             format!("tensor cores, {dtype}"),
             format!("{tflops:.0} {unit}"),
-            told.map_or_else(dash, |told| format!("{told:.0} {unit}")),
+            listed.map_or_else(dash, |listed| format!("{listed:.0} {unit}")),
             under.join(", "),
         ]);
     }

@@ -34,15 +34,15 @@ pub struct ProblemFacts {
 impl ProblemFacts {
     /// The facts of a product as `spec` says it, by the pattern of its sparse matrix and the third extent: N where A is
     /// sparse, M where B is, K where C is.
-    pub fn new(spec: &KernelSpec, sparse: &Structure, along: usize) -> Self {
-        let Extents { m, n, k } = Extents::of_stored(spec, (sparse.rows(), sparse.cols()), along);
+    pub fn new(spec: &KernelSpec, sparse: &Structure, dense_extent: usize) -> Self {
+        let Extents { m, n, k } = Extents::of_stored(spec, (sparse.rows(), sparse.cols()), dense_extent);
         Self { op: spec.op, m, n, k, block: sparse.block(), features: Features::of(sparse) }
     }
 
     /// The extent that the width of the dense tile divides; none of SDDMM, whose tiles are blocks.
     fn tiled(&self) -> Option<usize> {
-        let along = Extents { m: self.m, n: self.n, k: self.k }.along(self.op);
-        (sparse_operand(self.op) != Operand::C).then_some(along)
+        let dense_extent = Extents { m: self.m, n: self.n, k: self.k }.along(self.op);
+        (sparse_operand(self.op) != Operand::C).then_some(dense_extent)
     }
 
     pub(super) fn has_blocks_of(&self, spec: &KernelSpec) -> bool {

@@ -76,9 +76,9 @@ pub trait Family: Sized + 'static {
 
     /// What a [`Chooser`] may know of a product of this family, by the pattern of its sparse matrix and the third extent: N where
     /// A is sparse, M where B is, K where C is. Whether the sparse matrix is transposed the first member says.
-    fn problem(sparse: &Structure, along: usize) -> ProblemFacts {
+    fn problem(sparse: &Structure, dense_extent: usize) -> ProblemFacts {
         let spec = Self::MEMBERS.first().map_or(KernelSpec::new(64, 64, 64), |member| *member.spec());
-        ProblemFacts::new(&spec.op(Self::Op::OP), sparse, along)
+        ProblemFacts::new(&spec.op(Self::Op::OP), sparse, dense_extent)
     }
 }
 

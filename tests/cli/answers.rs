@@ -205,7 +205,7 @@ fn a_matrix_from_a_file_reports_its_fill_in() {
 #[test]
 fn problems_that_cannot_be_had_exit_with_2() {
     for (flags, said) in [
-        (vec!["--pattern", "topk:99"], "ask for at most topk:"),
+        (vec!["--pattern", "topk:99"], "help: at most topk:"),
         (vec!["--pattern", "rnd:0.5"], "is not a pattern"),
         (vec!["--pattern", "random:1.5"], "not between 0 and 1"),
         (vec!["--m", "0"], "--m"),

@@ -73,7 +73,8 @@ fn dense_weights_are_pruned_by_blocks() {
     safetensors(&path, &[("up", &up), ("down", &down)]);
 
     let listed = convert(folder.path(), &path, "--block 16x8").code(2).stdout(is_empty());
-    listed.stderr(contains("there are 2 matrices; name one of these:\n  down [64, 32] F32\n  up [64, 64] F32\n"));
+    listed
+        .stderr(contains("there are 2 matrices\n  help: name one of these:\n  down [64, 32] F32\n  up [64, 64] F32\n"));
     convert(folder.path(), &path, "--block 16x8 --tensor left").code(2).stderr(contains("there is no array `left`"));
 
     for (keep, blocks) in [("--keep 0.25", "8 of 32"), ("--topk 2", "8 of 32"), ("--keep 1", "32 of 32")] {
@@ -122,7 +123,7 @@ fn values_that_the_type_does_not_hold_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     convert(folder.path(), data("bcsstk13.mtx"), "--block 32x32 --dtype f16 -o a.npz")
         .code(2)
-        .stderr(contains("exceeds the largest f16, 6.5504e4; take bf16 or f32, or scale the matrix"));
+        .stderr(contains("exceeds the largest f16, 6.5504e4\n  help: take bf16 or f32, or scale the matrix"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

@@ -3,13 +3,12 @@
 use std::fmt;
 
 use bsr_codegen::{PlanErrors, Refusal};
+use bsr_runtime::KernelError;
 use bsr_runtime::attention::AttentionError;
 use bsr_runtime::gpu::GpuError;
 use bsr_runtime::read::ReadError;
-use bsr_runtime::reference::{ReferenceError, WrongResult};
-use bsr_runtime::reorder::PermutationError;
+use bsr_runtime::reference::WrongResult;
 use bsr_runtime::simulated::{ParseError, SimulatedError};
-use bsr_runtime::{BsrError, GenerateError, KernelError};
 
 /// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +75,8 @@ macro_rules! failures {
 }
 
 failures! {
-    BadInput: BsrError, GenerateError, ParseError, PlanErrors, ReadError, Refusal, SimulatedError;
-    // Orders and operands that were drawn here.
-    Wrong: PermutationError, ReferenceError, WrongResult;
+    BadInput: ParseError, PlanErrors, ReadError, Refusal, SimulatedError;
+    Wrong: WrongResult;
 }
 
 impl From<GpuError> for Failure {

@@ -72,11 +72,11 @@ impl TuningProblem {
 
     /// Operations on stored blocks.
     pub fn executed_flops(&self) -> u64 {
-        let ((bm, bk), along) = (self.workload.facts.block(), self.along());
+        let ((bm, bk), dense_extent) = (self.workload.facts.block(), self.dense_extent());
         let Heads { batch, heads, .. } = self.workload.source.heads();
         let columns = match self.workload.facts.is_attention() {
-            true => along.saturating_add(self.workload.facts.spec(1).bn as usize),
-            false => along,
+            true => dense_extent.saturating_add(self.workload.facts.spec(1).bn as usize),
+            false => dense_extent,
         };
         [self.features.nnzb, bm, bk, columns, batch, heads]
             .into_iter()
@@ -84,7 +84,7 @@ impl TuningProblem {
     }
 
     /// The extent of C along the dense factor; K of SDDMM.
-    pub fn along(&self) -> usize {
+    pub fn dense_extent(&self) -> usize {
         let Workload { facts, m, n, k, .. } = self.workload;
         Extents { m, n, k }.along(facts.op())
     }

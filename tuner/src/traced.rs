@@ -1,7 +1,8 @@
 //! What a trace is of: `bsr trace` writes it into the file, and the report finds the kernel's record by it.
 
+use bsr_codegen::Refusal;
 use bsr_codegen::{KernelSpec, Plan};
-use bsr_runtime::timeline::{TimelineError, Trace};
+use bsr_runtime::timeline::{Trace, lacks};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -64,11 +65,11 @@ impl TraceOf {
     /// As [`read`](Self::read), with why it cannot be read.
     ///
     /// # Errors
-    /// [`TimelineError::NoTrace`] of a trace that says of what it is, in a way that no version writes.
-    pub fn checked(trace: &Value) -> Result<Option<Self>, TimelineError> {
+    /// A trace that says of what it is, in a way that no version writes.
+    pub fn checked(trace: &Value) -> Result<Option<Self>, Refusal> {
         match &trace["otherData"][KEY] {
             Value::Null => Ok(None),
-            of => Self::deserialize(of).map(Some).map_err(|error| TimelineError::NoTrace { why: error.to_string() }),
+            of => Self::deserialize(of).map(Some).map_err(lacks),
         }
     }
 
@@ -97,12 +98,11 @@ impl Traced {
     /// Reads a file's JSON.
     ///
     /// # Errors
-    /// [`TimelineError::NoTrace`] for JSON that is no trace of a kernel's roles, or does not say of what.
-    pub fn read(trace: &Value) -> Result<Self, TimelineError> {
+    /// JSON that is no trace of a kernel's roles, or does not say of what.
+    pub fn read(trace: &Value) -> Result<Self, Refusal> {
         let read = Trace::read(trace)?;
         let of = TraceOf::checked(trace)?;
-        let of =
-            of.ok_or_else(|| TimelineError::NoTrace { why: "it does not say of which problem and device".to_owned() })?;
+        let of = of.ok_or_else(|| lacks("it does not say of which problem and device"))?;
         Ok(Self { of, trace: read })
     }
 

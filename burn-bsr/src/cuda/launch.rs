@@ -1,11 +1,11 @@
 //! The launches of the products.
 
-use bsr::gpu::{DeviceBsr, ForeignError, GpuError, Plain};
-use bsr::{AutoError, Element, bf16, f16};
+use bsr::gpu::{DeviceBsr, GpuError, Plain};
+use bsr::{AutoError, Element, Refusal, bf16, f16};
 use burn::tensor::DType;
 use cubecl::server::ServerError;
 
-use super::memory::{Cuda, Held, Lines, contiguous, empty, in_lines};
+use super::memory::{Cuda, Lines, Resource, contiguous, empty, in_lines};
 use super::state::{Kind, State, Typed, locked};
 use crate::{Call, Pattern};
 
@@ -20,7 +20,7 @@ pub(super) enum Error {
     Gpu(#[from] GpuError),
     /// Memory that the kernels cannot address.
     #[error(transparent)]
-    Foreign(#[from] ForeignError),
+    Foreign(#[from] Refusal),
     /// Burn does not give the memory of a tensor.
     #[error("Burn does not give access to the memory of a tensor: {0:?}")]
     Burn(ServerError),
@@ -35,17 +35,17 @@ impl From<ServerError> for Error {
 /// An element type of the kernels.
 pub(super) trait Number: Element + Plain {
     /// The cached products and patterns of this type.
-    fn kept(state: &State) -> &Typed<Self>;
+    fn cached(state: &State) -> &Typed<Self>;
 }
 
 impl Number for f16 {
-    fn kept(state: &State) -> &Typed<Self> {
+    fn cached(state: &State) -> &Typed<Self> {
         &state.f16
     }
 }
 
 impl Number for bf16 {
-    fn kept(state: &State) -> &Typed<Self> {
+    fn cached(state: &State) -> &Typed<Self> {
         &state.bf16
     }
 }
@@ -96,9 +96,9 @@ fn linear_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
         return Ok(None);
     }
     let shape = if result.layout == bsr::Layout::ColMajor { [lines.cols, outputs] } else { [outputs, lines.cols] };
-    let y = Held::new(empty(&x, shape, x.dtype))?;
-    let (values, x) = (Held::new(contiguous(second))?, Held::new(x)?);
-    if ![&y, &values, &x].into_iter().all(Held::is_aligned) {
+    let y = Resource::new(empty(&x, shape, x.dtype))?;
+    let (values, x) = (Resource::new(contiguous(second))?, Resource::new(x)?);
+    if ![&y, &values, &x].into_iter().all(Resource::is_aligned) {
         return Ok(None);
     }
     let state = State::of(first.device.index)?;
@@ -107,7 +107,7 @@ fn linear_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     let (b, mut c) = unsafe { (lines.matrix::<T>(&x)?, result.matrix::<T>(&y)?) };
     let kind = Kind::Linear(call.transpose, lines.layout);
     let known = (pattern.fingerprint(), kind, is_f16::<T>(), lines.cols, call.first_use == bsr::FirstUse::Measure);
-    let mut patterns = locked(&T::kept(&state).patterns);
+    let mut patterns = locked(&T::cached(&state).patterns);
     let a = stored(&state, &mut patterns, pattern, values.ptr())?;
     state.ordered(known, || Ok::<_, Error>(product.launch(&state.stream, (&*a, &b), &mut c)?))?;
     let y = y.into_tensor();
@@ -121,9 +121,9 @@ fn sddmm_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     if !of_y.are_whole::<T>() || !of_x.are_whole::<T>() {
         return Ok(None);
     }
-    let out = Held::new(empty(&x, pattern.values_shape(), x.dtype))?;
-    let (y, x) = (Held::new(y)?, Held::new(x)?);
-    if ![&out, &y, &x].into_iter().all(Held::is_aligned) {
+    let out = Resource::new(empty(&x, pattern.values_shape(), x.dtype))?;
+    let (y, x) = (Resource::new(y)?, Resource::new(x)?);
+    if ![&out, &y, &x].into_iter().all(Resource::is_aligned) {
         return Ok(None);
     }
     let state = State::of(first.device.index)?;
@@ -132,7 +132,7 @@ fn sddmm_of<T: Number>(operands: Operands<'_>) -> Result<Option<Cuda>, Error> {
     let (a, b) = unsafe { (of_y.matrix::<T>(&y)?, of_x.matrix::<T>(&x)?) };
     let kind = Kind::Sddmm(of_y.layout, of_x.layout);
     let known = (pattern.fingerprint(), kind, is_f16::<T>(), of_y.cols, call.first_use == bsr::FirstUse::Measure);
-    let mut patterns = locked(&T::kept(&state).patterns);
+    let mut patterns = locked(&T::cached(&state).patterns);
     let c = stored(&state, &mut patterns, pattern, out.ptr())?;
     state.ordered(known, || Ok::<_, Error>(product.launch(&state.stream, (&a, &b), &mut *c)?))?;
     Ok(Some(out.into_tensor()))
@@ -155,8 +155,8 @@ fn stored<'p, T: Number>(
         }
         Entry::Vacant(entry) => {
             // SAFETY: the tensor has the values of all stored blocks, zeros beyond the edge, and is held by the caller.
-            let made = unsafe { DeviceBsr::from_raw(&state.device, pattern.structure(), values)? };
-            Ok(entry.insert(made))
+            let matrix = unsafe { DeviceBsr::from_raw(&state.device, pattern.structure(), values)? };
+            Ok(entry.insert(matrix))
         }
     }
 }

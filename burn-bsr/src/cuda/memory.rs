@@ -1,7 +1,8 @@
 //! Burn's tensors as matrices in device memory.
 
 use bsr::Layout;
-use bsr::gpu::{DeviceDense, ForeignError, Plain};
+use bsr::Refusal;
+use bsr::gpu::{DeviceDense, Plain};
 use burn::tensor::{DType, Shape};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
@@ -13,12 +14,12 @@ use cubecl::server::ServerError;
 pub(super) type Cuda = CubeTensor<CudaRuntime>;
 
 /// Device memory of a tensor, which is kept from being used again for as long as this lives.
-pub(super) struct Held {
+pub(super) struct Resource {
     tensor: Cuda,
     ptr: u64,
 }
 
-impl Held {
+impl Resource {
     /// The memory of a tensor; everything that writes it has been handed to the GPU when this returns.
     pub(super) fn new(tensor: Cuda) -> Result<Self, ServerError> {
         let resource = tensor.client.get_resource(tensor.handle.clone())?;
@@ -55,12 +56,12 @@ impl Lines {
     /// How a tensor with two dimensions lies; none where neither rows nor columns are contiguous.
     pub(super) fn of(tensor: &Cuda) -> Option<Self> {
         let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
-        let (rows, cols, down, along) = (shape[0], shape[1], strides[0], strides[1]);
+        let (rows, cols, row_stride, col_stride) = (shape[0], shape[1], strides[0], strides[1]);
         // A tensor that was expanded has strides of 0.
-        if along == 1 && (down >= cols || rows == 1) {
-            Some(Self { rows, cols, layout: Layout::RowMajor, ld: if rows == 1 { cols } else { down } })
-        } else if down == 1 && (along >= rows || cols == 1) {
-            Some(Self { rows, cols, layout: Layout::ColMajor, ld: if cols == 1 { rows } else { along } })
+        if col_stride == 1 && (row_stride >= cols || rows == 1) {
+            Some(Self { rows, cols, layout: Layout::RowMajor, ld: if rows == 1 { cols } else { row_stride } })
+        } else if row_stride == 1 && (col_stride >= rows || cols == 1) {
+            Some(Self { rows, cols, layout: Layout::ColMajor, ld: if cols == 1 { rows } else { col_stride } })
         } else {
             None
         }
@@ -84,10 +85,10 @@ impl Lines {
     ///
     /// # Safety
     /// The memory has this shape and element type, and is held until nothing reads the matrix any more.
-    pub(super) unsafe fn matrix<T: Plain>(self, held: &Held) -> Result<DeviceDense<T>, ForeignError> {
+    pub(super) unsafe fn matrix<T: Plain>(self, resource: &Resource) -> Result<DeviceDense<T>, Refusal> {
         let Self { rows, cols, layout, ld } = self;
         // SAFETY: the caller vouches for shape, type and life.
-        unsafe { DeviceDense::from_raw(held.ptr(), rows, cols, layout, ld) }
+        unsafe { DeviceDense::from_raw(resource.ptr(), rows, cols, layout, ld) }
     }
 }
 

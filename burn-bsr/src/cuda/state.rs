@@ -168,7 +168,7 @@ impl State {
         let switch = if transpose { Switch::On } else { Switch::Off };
         let template = KernelSpec::new(64, 64, 64).transpose(switch).b_layout(layout).c_layout(layout);
         let make = || Arc::new(Auto::with(&self.device, self.tuner(first), template));
-        Arc::clone(locked(&T::kept(self).linear).entry(key).or_insert_with(make))
+        Arc::clone(locked(&T::cached(self).linear).entry(key).or_insert_with(make))
     }
 
     /// The stored blocks of a dense product.
@@ -176,7 +176,7 @@ impl State {
         let key = (Kind::Sddmm(a, b), first == FirstUse::Measure);
         let template = KernelSpec::new(64, 64, 64).a_layout(a).b_layout(b);
         let make = || Arc::new(Auto::with(&self.device, self.tuner(first), template));
-        Arc::clone(locked(&T::kept(self).sddmm).entry(key).or_insert_with(make))
+        Arc::clone(locked(&T::cached(self).sddmm).entry(key).or_insert_with(make))
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod permuted;
 pub(crate) mod problem_maps;
 pub(crate) mod ring;
 mod roles;
+pub(crate) mod score_vectors;
 pub(crate) mod split_k;
 pub(crate) mod store;
 pub(crate) mod table;

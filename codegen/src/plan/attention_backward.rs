@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! delta = rowsum(dO * O) - dLSE      dS = P * (dP - delta)
-//! dQ = scale * dS K                  by rows of blocks: `op = attention_dq`, which writes delta too
-//! dK = scale * dS^T Q, dV = P^T dO   by columns of blocks: `op = attention_dkv`, which reads it
+//! dQ = scale * dS K                  by rows of blocks: `op = attention_dq`, which writes delta and -LSE too
+//! dK = scale * dS^T Q, dV = P^T dO   by columns of blocks: `op = attention_dkv`, which reads them
 //! ```
 
 use crate::spec::Key;
@@ -74,4 +74,10 @@ impl KernelSpec {
 impl GradientTiles {
     /// Words of a step.
     pub const STEP_WORDS: usize = 2;
+
+    /// Queries of a head that have [row terms](super::Operand::RowTerms): those up to the end of the last block.
+    pub fn queries_in_blocks(&self, queries: u64) -> u64 {
+        let (own, other) = self.tiles.block;
+        queries.next_multiple_of(u64::from(if self.side == GradientSide::Queries { own } else { other }))
+    }
 }

@@ -30,8 +30,9 @@ pub enum Operand {
     OutputGradient,
     /// The gradient of LSE, f32 for each query, or null where nothing depends on LSE.
     LseGradient,
-    /// What the kernel of dQ passes on to that of dK and dV, f32 for each query.
-    Delta,
+    /// What the kernel of dQ passes on to that of dK and dV, f32: for each head, -LSE in units of log 2 of its queries, then
+    /// their delta. Queries count up to the end of the last block.
+    RowTerms,
     /// The gradient of V: dV.
     ValueGradient,
 }
@@ -48,7 +49,7 @@ impl Operand {
             (Self::Output, _) => "O",
             (Self::OutputGradient, _) => "dO",
             (Self::LseGradient, _) => "the gradient of LSE, f32, or null",
-            (Self::Delta, _) => "delta, f32 for each query: rowsum(dO * O) less the gradient of LSE",
+            (Self::RowTerms, _) => "-LSE in units of log 2, then delta, f32, of each head's queries in whole blocks",
             (Self::ValueGradient, _) => "dV",
             (Self::C, Op::Attention) => "O",
             (Self::Second, Op::Attention) => "the LSE of each row, f32, or null",

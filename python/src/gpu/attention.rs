@@ -66,7 +66,7 @@ pub(crate) struct ReadyAttention {
     tensors: [Layout; 4],
     scale: f32,
     numbers: Vec<f32>,
-    vectors: Vec<(Kind, usize, Sharing)>,
+    vectors: Vec<Extent>,
 }
 
 #[pymethods]
@@ -83,9 +83,8 @@ impl ReadyAttention {
         vectors: Vec<(String, usize, String)>,
     ) -> PyResult<Self> {
         let (launcher, device) = (Arc::clone(&kernel.launcher), kernel.device.clone());
-        let read = |(kind, len, per): (String, usize, String)| Ok((Kind::parse(&kind)?, len, shared(&per)?));
-        let vectors = vectors.into_iter().map(read).collect::<PyResult<_>>()?;
-        Ok(Self { launcher, device, pattern: Arc::clone(&work.pattern), tensors, scale, numbers, vectors })
+        let pattern = Arc::clone(&work.pattern);
+        Ok(Self { launcher, device, pattern, tensors, scale, numbers, vectors: extents(vectors)? })
     }
 
     /// Enqueues the attention on a stream: the addresses of Q, K, V, O and of the logarithms of the sums (0: they are not
@@ -106,10 +105,6 @@ impl ReadyAttention {
         vectors: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
         let vectors: Vec<u64> = vectors.extract()?;
-        if vectors.len() != self.vectors.len() {
-            let (found, expected) = (vectors.len(), self.vectors.len());
-            return Err(refused(format!("{found} places of vectors, and the attention has {expected}")));
-        }
         match self.launcher.plan().spec().a {
             Dtype::F16 => self.typed::<f16>([q, k, v, o], &vectors, sums, stream),
             Dtype::BF16 => self.typed::<bf16>([q, k, v, o], &vectors, sums, stream),
@@ -134,12 +129,9 @@ impl ReadyAttention {
             (sums != 0).then(|| unsafe { DeviceBuffer::<f32>::foreign(&self.device, sums, batch * heads * queries) });
         // SAFETY: PyTorch's current stream of the device, alive during the call.
         let stream = unsafe { StreamRef::from_raw(stream as *mut _) };
-        let places = self.vectors.iter().zip(vectors);
         // SAFETY: as above.
-        let held = places.map(|((kind, len, _), at)| unsafe { AnyVector::from_raw(*kind, *at, *len) });
-        let held = held.collect::<PyResult<Vec<_>>>()?;
-        let vectors: Vec<ScoreVector<'_>> =
-            held.iter().zip(&self.vectors).map(|(held, (.., sharing))| view(held).shared(*sharing)).collect();
+        let held = unsafe { vectors_at(&self.vectors, vectors)? };
+        let vectors = views(&held, &self.vectors);
         let inputs = Inputs::from((&q, &k, &v, self.scale)).scalars(&self.numbers).vectors(&vectors);
         self.launcher.launch(stream, inputs, &self.pattern, &mut o, sums.as_mut()).map_err(refused)
     }
@@ -159,6 +151,34 @@ pub(super) unsafe fn placed<T: Element + Plain, const N: usize>(
         // SAFETY: as the caller vouches.
         unsafe { DeviceTensor::from_raw(device, addresses[at], sizes, TensorStrides { row, head, batch }) }
     })
+}
+
+/// The element type and the length of a vector, and which heads have elements of their own.
+pub(super) type Extent = (Kind, usize, Sharing);
+
+/// The same from words.
+pub(super) fn extents(vectors: Vec<(String, usize, String)>) -> PyResult<Vec<Extent>> {
+    let read = |(kind, len, per): (String, usize, String)| Ok((Kind::parse(&kind)?, len, shared(&per)?));
+    vectors.into_iter().map(read).collect()
+}
+
+/// Vectors of the caller's.
+///
+/// # Safety
+/// The addresses must be those of such vectors on the device, until what is launched with them is done.
+pub(super) unsafe fn vectors_at(extents: &[Extent], addresses: &[u64]) -> PyResult<Vec<AnyVector>> {
+    if extents.len() != addresses.len() {
+        let (found, expected) = (addresses.len(), extents.len());
+        return Err(refused(format!("{found} addresses of vectors, and the score has {expected}")));
+    }
+    let places = extents.iter().zip(addresses);
+    // SAFETY: as the caller vouches.
+    places.map(|((kind, len, _), at)| unsafe { AnyVector::from_raw(*kind, *at, *len) }).collect()
+}
+
+/// What a launch is given of them.
+pub(super) fn views<'v>(vectors: &'v [AnyVector], extents: &[Extent]) -> Vec<ScoreVector<'v>> {
+    vectors.iter().zip(extents).map(|(vector, (.., sharing))| view(vector).shared(*sharing)).collect()
 }
 
 fn view(vector: &AnyVector) -> ScoreVector<'_> {

@@ -6,8 +6,9 @@ use bsr::gpu::{Device, DeviceBuffer, Plain, StreamRef};
 use bsr::{Dtype, Element, bf16, f16};
 use bsr_runtime::attention::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-use super::attention::{Layout, placed, shape};
+use super::attention::{Extent, Layout, extents, placed, shape, vectors_at, views};
 use crate::attention::AttentionMask;
 use crate::errors::refused;
 
@@ -42,46 +43,80 @@ pub(crate) struct ReadyGradient {
     tensors: [Layout; 8],
     scale: f32,
     numbers: Vec<f32>,
+    vectors: Vec<Extent>,
 }
 
 #[pymethods]
 impl ReadyGradient {
     /// A gradient on listed work; `tensors` are the layouts of Q, K, V, O, dO, dQ, dK and dV, `numbers` what the score's
-    /// numbers are.
+    /// numbers are, and `vectors` the element types and lengths of its vectors, and which heads have elements of their own.
     #[new]
-    fn new(kernels: &LoadedGradient, work: &GradientWork, tensors: [Layout; 8], scale: f32, numbers: Vec<f32>) -> Self {
+    fn new(
+        kernels: &LoadedGradient,
+        work: &GradientWork,
+        tensors: [Layout; 8],
+        scale: f32,
+        numbers: Vec<f32>,
+        vectors: Vec<(String, usize, String)>,
+    ) -> PyResult<Self> {
         let (launcher, device) = (Arc::clone(&kernels.launcher), kernels.device.clone());
-        Self { launcher, device, pattern: Arc::clone(&work.pattern), tensors, scale, numbers }
+        let pattern = Arc::clone(&work.pattern);
+        Ok(Self { launcher, device, pattern, tensors, scale, numbers, vectors: extents(vectors)? })
+    }
+
+    /// Elements of the workspace, f32.
+    #[getter]
+    fn workspace(&self) -> usize {
+        self.pattern.workspace_len()
     }
 
     /// Enqueues both kernels on a stream: the addresses of the tensors in the order of their layouts, of LSE, of its gradient (0:
-    /// nothing depends on LSE) and of as many f32 for the kernels' own use.
+    /// nothing depends on LSE) and of the workspace, the stream, then the addresses of the score's vectors.
     ///
     /// Nothing synchronizes and nothing is allocated. The memory must be on the kernels' GPU, as large as it was said to be, and
     /// alive until the stream is done with it.
-    fn launch(&self, tensors: [u64; 8], lse: u64, lse_gradient: u64, delta: u64, stream: usize) -> PyResult<()> {
-        let of_queries = [lse, lse_gradient, delta];
+    #[pyo3(signature = (tensors, lse, lse_gradient, workspace, stream, *vectors))]
+    fn launch(
+        &self,
+        tensors: [u64; 8],
+        lse: u64,
+        lse_gradient: u64,
+        workspace: u64,
+        stream: usize,
+        vectors: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let (of_queries, vectors) = ([lse, lse_gradient, workspace], vectors.extract::<Vec<u64>>()?);
         match self.launcher.plans()[0].spec().a {
-            Dtype::F16 => self.typed::<f16>(tensors, of_queries, stream),
-            Dtype::BF16 => self.typed::<bf16>(tensors, of_queries, stream),
+            Dtype::F16 => self.typed::<f16>(tensors, of_queries, &vectors, stream),
+            Dtype::BF16 => self.typed::<bf16>(tensors, of_queries, &vectors, stream),
             other => Err(refused(format!("a gradient of {other} is not launched from Python"))),
         }
     }
 }
 
 impl ReadyGradient {
-    fn typed<T: Element + Plain>(&self, tensors: [u64; 8], of_queries: [u64; 3], stream: usize) -> PyResult<()> {
+    fn typed<T: Element + Plain>(
+        &self,
+        tensors: [u64; 8],
+        [lse, lse_gradient, workspace]: [u64; 3],
+        vectors: &[u64],
+        stream: usize,
+    ) -> PyResult<()> {
         let [batch, heads, queries, _] = self.tensors[0].0;
         // SAFETY: the caller of the launch vouches for the memory.
-        let (placed, of_queries) = unsafe {
+        let (placed, of_queries, mut workspace) = unsafe {
             let rows = batch * heads * queries;
-            let values = of_queries.map(|at| (at != 0).then(|| DeviceBuffer::<f32>::foreign(&self.device, at, rows)));
-            (placed::<T, 8>(&self.device, &self.tensors, tensors), values)
+            let values =
+                [lse, lse_gradient].map(|at| (at != 0).then(|| DeviceBuffer::<f32>::foreign(&self.device, at, rows)));
+            let workspace = DeviceBuffer::<f32>::foreign(&self.device, workspace, self.pattern.workspace_len());
+            (placed::<T, 8>(&self.device, &self.tensors, tensors), values, workspace)
         };
         let [q, k, v, o, output_gradient, mut dq, mut dk, mut dv] = placed;
-        let [Some(lse), lse_gradient, Some(mut delta)] = of_queries else {
-            return Err(refused("a gradient reads LSE and needs a place for delta"));
+        let [Some(lse), lse_gradient] = of_queries else {
+            return Err(refused("a gradient reads LSE"));
         };
+        // SAFETY: as above.
+        let held = unsafe { vectors_at(&self.vectors, vectors)? };
         // SAFETY: PyTorch's current stream of the device, alive during the call.
         let stream = unsafe { StreamRef::from_raw(stream as *mut _) };
         let inputs = GradientInputs {
@@ -92,8 +127,9 @@ impl ReadyGradient {
             lse_gradient: lse_gradient.as_ref(),
             scale: self.scale,
             scalars: &self.numbers,
+            vectors: &views(&held, &self.vectors),
         };
-        let mut outputs = GradientOutputs { dq: &mut dq, dk: &mut dk, dv: &mut dv, delta: &mut delta };
+        let mut outputs = GradientOutputs { dq: &mut dq, dk: &mut dk, dv: &mut dv, workspace: &mut workspace };
         self.launcher.launch(stream, &inputs, &self.pattern, &mut outputs).map_err(refused)
     }
 }

@@ -1,9 +1,9 @@
 //! Block-sparse to dense and back.
 
-use bsr_codegen::Layout;
+use bsr_codegen::{Layout, Refusal};
 use rayon::prelude::*;
 
-use super::{Bsr, BsrError, Structure, validate};
+use super::{Bsr, Structure, validate};
 use crate::{Dense, DenseView, Element};
 
 /// Which blocks of a dense matrix [`Bsr::from_dense`] stores.
@@ -53,7 +53,7 @@ impl<T: Element> Bsr<T> {
     /// let dense = Dense::from_fn(4, 4, Layout::RowMajor, |row, col| if row / 2 == col / 2 { 0.5f32 } else { 0.0 });
     /// assert_eq!(Bsr::from_dense(&dense, (2, 2), Blocks::NonZero)?.col_idx(), [0, 1]);
     /// assert_eq!(Bsr::from_dense(&dense, (2, 2), Blocks::Above(0.5))?.nnzb(), 0);
-    /// # Ok::<(), bsr_runtime::BsrError>(())
+    /// # Ok::<(), bsr_codegen::Refusal>(())
     /// ```
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl<T: Element> Bsr<T> {
         dense: impl Into<DenseView<'a, T>>,
         block: (usize, usize),
         blocks: Blocks,
-    ) -> Result<Self, BsrError> {
+    ) -> Result<Self, Refusal> {
         let view = dense.into();
         validate::shape(view.rows(), view.cols(), block.0, block.1)?;
         let counts = |value: T| match blocks {
@@ -84,14 +84,17 @@ impl<T: Element> Bsr<T> {
         dense: impl Into<DenseView<'a, T>>,
         block: (usize, usize),
         mask: &[bool],
-    ) -> Result<Self, BsrError> {
+    ) -> Result<Self, Refusal> {
         let view = dense.into();
         let (block_rows, block_cols) = {
             validate::shape(view.rows(), view.cols(), block.0, block.1)?;
             (view.rows().div_ceil(block.0), view.cols().div_ceil(block.1))
         };
         if mask.len() != block_rows * block_cols {
-            return Err(BsrError::MaskLength { got: mask.len(), block_rows, block_cols });
+            let (got, need) = (mask.len(), block_rows * block_cols);
+            return Err(Refusal::new(format!("the mask has {got} entries, and {need} blocks take {need}"))
+                .why(format!("{block_rows} block rows of {block_cols} blocks: {block_rows} * {block_cols} = {need}"))
+                .help("give one flag for each block, row by row"));
         }
         Self::gather(view, block, |place| mask[place.block_row * block_cols + place.block_col])
     }
@@ -101,7 +104,7 @@ impl<T: Element> Bsr<T> {
         view: DenseView<'_, T>,
         block: (usize, usize),
         kept: impl Fn(&BlockPlace) -> bool + Sync,
-    ) -> Result<Self, BsrError> {
+    ) -> Result<Self, Refusal> {
         let (rows, cols) = (view.rows(), view.cols());
         let chosen: Vec<Vec<BlockPlace>> = (0..rows.div_ceil(block.0))
             .into_par_iter()

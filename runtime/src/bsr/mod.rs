@@ -1,17 +1,16 @@
 //! Block-sparse matrices in BSR format.
 
 mod convert;
-mod error;
 mod structure;
 mod transposed;
 mod validate;
 
+use bsr_codegen::Refusal;
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 pub use convert::Blocks;
-pub use error::BsrError;
 pub use structure::Structure;
 pub use transposed::Transposed;
 pub(crate) use validate::offsets as check_offsets;
@@ -49,7 +48,7 @@ use crate::random::{Streams, fill_normal};
 /// let refused = Bsr::new(2, 3, (2, 2), vec![0, 2], vec![1, 0], vec![0.0f32; 8]);
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "col_idx[1] = 0 follows 1 in block row 0; sort each block row by column, the values of the blocks with it"
+///     "col_idx[1] = 0 follows 1 in block row 0\n  help: sort each block row by column, the values of the blocks with it"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -72,7 +71,7 @@ impl<T: Element> Bsr<T> {
         row_ptr: Vec<i32>,
         col_idx: Vec<i32>,
         values: Vec<T>,
-    ) -> Result<Self, BsrError> {
+    ) -> Result<Self, Refusal> {
         Self::from_structure(Structure::new(rows, cols, block, row_ptr, col_idx)?, values)
     }
 
@@ -80,7 +79,7 @@ impl<T: Element> Bsr<T> {
     ///
     /// # Errors
     /// When the number of values is not `nnzb * bm * bk`, or a value beyond the edge is not zero.
-    pub fn from_structure(structure: Structure, values: Vec<T>) -> Result<Self, BsrError> {
+    pub fn from_structure(structure: Structure, values: Vec<T>) -> Result<Self, Refusal> {
         validate::values_length(&structure, values.len())?;
         validate::padding(&structure, &values)?;
         Ok(Self { structure, values })
@@ -90,7 +89,7 @@ impl<T: Element> Bsr<T> {
     ///
     /// # Errors
     /// When the number of values is not `nnzb * bm * bk`.
-    pub(crate) fn cleared(structure: Structure, values: Vec<T>) -> Result<Self, BsrError> {
+    pub(crate) fn cleared(structure: Structure, values: Vec<T>) -> Result<Self, Refusal> {
         validate::values_length(&structure, values.len())?;
         let mut made = Self { structure, values };
         made.clear_padding();
@@ -148,7 +147,7 @@ impl<T: Element> Bsr<T> {
     ///
     /// # Errors
     /// As [`Structure::transpose`].
-    pub fn transpose(&self) -> Result<Self, BsrError> {
+    pub fn transpose(&self) -> Result<Self, Refusal> {
         let structure = self.structure.transpose()?;
         let (bm, bk) = self.block();
         let mut values = vec![T::ZERO; self.values.len()];

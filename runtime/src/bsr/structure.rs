@@ -1,9 +1,10 @@
 //! Where the blocks of a block-sparse matrix are.
 
+use bsr_codegen::Refusal;
 use std::ops::Range;
 
 use super::transposed::{Cached, Transposed};
-use super::{BsrError, validate};
+use super::validate;
 
 /// The shape of a block-sparse matrix and the places of its stored blocks, without values.
 ///
@@ -33,7 +34,7 @@ impl Structure {
         (bm, bk): (usize, usize),
         row_ptr: Vec<i32>,
         col_idx: Vec<i32>,
-    ) -> Result<Self, BsrError> {
+    ) -> Result<Self, Refusal> {
         validate::shape(rows, cols, bm, bk)?;
         let structure = Self { rows, cols, bm, bk, row_ptr, col_idx, transposed: Cached::default() };
         validate::row_ptr(&structure)?;
@@ -46,7 +47,7 @@ impl Structure {
     ///
     /// # Errors
     /// When the block has a zero side, or a side of matrix or block is 2^31 or more.
-    pub fn empty(rows: usize, cols: usize, (bm, bk): (usize, usize)) -> Result<Self, BsrError> {
+    pub fn empty(rows: usize, cols: usize, (bm, bk): (usize, usize)) -> Result<Self, Refusal> {
         validate::shape(rows, cols, bm, bk)?;
         let row_ptr = vec![0; rows.div_ceil(bm) + 1];
         Ok(Self { rows, cols, bm, bk, row_ptr, col_idx: Vec::new(), transposed: Cached::default() })
@@ -128,8 +129,8 @@ impl Structure {
     /// The structure of the transposed matrix, whose stored blocks are `bk` x `bm`.
     ///
     /// # Errors
-    /// [`BsrError::OffsetOverflow`] when `nnzb * bk` is 2^31 or more.
-    pub fn transpose(&self) -> Result<Self, BsrError> {
+    /// When `nnzb * bk` is 2^31 or more.
+    pub fn transpose(&self) -> Result<Self, Refusal> {
         let index = self.transposed();
         let (row_ptr, col_idx) = (index.row_ptr().to_vec(), index.col_idx().to_vec());
         Self::new(self.cols, self.rows, (self.bk, self.bm), row_ptr, col_idx)

@@ -1,12 +1,10 @@
 //! Dense matrices: row- or column-major, with padded lines.
 
-mod error;
 mod view;
 
-use bsr_codegen::Layout;
+use bsr_codegen::{Layout, Refusal};
 use rayon::prelude::*;
 
-pub use error::DenseError;
 pub use view::DenseView;
 
 use crate::Element;
@@ -91,7 +89,7 @@ impl<T: Element> Dense<T> {
     ///
     /// # Errors
     /// When a line is longer than `ld`, or `data` ends before the last element of the last line.
-    pub fn from_vec(rows: usize, cols: usize, layout: Layout, ld: usize, data: Vec<T>) -> Result<Self, DenseError> {
+    pub fn from_vec(rows: usize, cols: usize, layout: Layout, ld: usize, data: Vec<T>) -> Result<Self, Refusal> {
         DenseView::new(rows, cols, layout, ld, &data)?;
         Ok(Self { rows, cols, layout, ld, data })
     }

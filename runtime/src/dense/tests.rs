@@ -67,11 +67,11 @@ fn foreign_memory_is_taken_as_it_is_or_refused_with_numbers() {
     assert_eq!(matrix.to_f64(), [0.0, 4.0, 1.0, 5.0, 2.0, 6.0]);
 
     let short = Dense::from_vec(2, 3, Layout::RowMajor, 5, memory.clone()).unwrap_err();
-    assert!(short.to_string().contains("(2 - 1) * 5 + 3 = 8; give 1 more"), "{short}");
+    assert!(short.to_string().contains("(2 - 1) * 5 + 3 = 8\n  help: give 1 more"), "{short}");
     let narrow = Dense::from_vec(2, 3, Layout::RowMajor, 2, memory.clone()).unwrap_err();
     assert!(narrow.to_string().contains("give ld >= 3 (4 is the next one"), "{narrow}");
     let huge = Dense::from_vec(usize::MAX, 3, Layout::RowMajor, 1 << 40, memory).unwrap_err();
-    assert!(matches!(huge, DenseError::TooLarge { .. }));
+    assert!(huge.to_string().contains("beyond the address space"), "{huge}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_part_and_a_transpose_share_the_memory() {
     assert!(outside.to_string().contains("columns 5..8"), "{outside}");
     #[allow(clippy::reversed_empty_ranges)]
     let reversed = matrix.view().part(3..2, 0..1).unwrap_err();
-    assert!(matches!(reversed, DenseError::Part { what: "rows", start: 3, end: 2, len: 6 }));
+    assert!(reversed.to_string().contains("rows 3..2 is not a part of a matrix with 6 rows"), "{reversed}");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use bsr_codegen::Layout;
+use bsr_codegen::{Layout, Refusal};
 use rayon::prelude::*;
 
-use super::{Dense, DenseError, lines_of};
+use super::{Dense, lines_of};
 use crate::Element;
 
 /// A dense matrix in borrowed memory: `rows` x `cols` elements in lines that lie `ld` elements apart.
@@ -26,24 +26,30 @@ impl<'a, T: Element> DenseView<'a, T> {
     ///
     /// # Errors
     /// When a line is longer than `ld`, or `data` ends before the last element of the last line.
-    pub fn new(rows: usize, cols: usize, layout: Layout, ld: usize, data: &'a [T]) -> Result<Self, DenseError> {
+    pub fn new(rows: usize, cols: usize, layout: Layout, ld: usize, data: &'a [T]) -> Result<Self, Refusal> {
         let (lines, line) = lines_of(rows, cols, layout);
         if ld < line {
             let padded = Dense::<T>::padded_ld(line);
-            return Err(DenseError::LeadingDimension { ld, rows, cols, layout, line, padded });
+            let matrix = format!("a {rows} x {cols} matrix in {layout}-major order");
+            return Err(Refusal::new(format!("leading dimension {ld} is shorter than a line"))
+                .why(format!("{matrix} has lines of {line} elements"))
+                .help(format!("give ld >= {line} ({padded} is the next one that keeps lines 16-byte aligned)")));
         }
         let need = match lines {
             0 => 0,
             _ if line == 0 => 0,
-            _ => (lines - 1).checked_mul(ld).and_then(|n| n.checked_add(line)).ok_or(DenseError::TooLarge {
-                rows,
-                cols,
-                ld,
+            _ => (lines - 1).checked_mul(ld).and_then(|n| n.checked_add(line)).ok_or_else(|| {
+                let matrix = format!("a {rows} x {cols} matrix with leading dimension {ld}");
+                Refusal::new(format!("{matrix} has offsets beyond the address space"))
+                    .help("split it by rows or columns")
             })?,
         };
         let len = data.len();
         if len < need {
-            return Err(DenseError::Length { len, need, rows, cols, layout, ld, lines, line });
+            let matrix = format!("a {rows} x {cols} matrix in {layout}-major order with leading dimension {ld}");
+            return Err(Refusal::new(format!("{len} elements do not hold {matrix}"))
+                .why(format!("({lines} - 1) * {ld} + {line} = {need}"))
+                .help(format!("give {} more, or a smaller shape", need - len)));
         }
         Ok(Self { rows, cols, layout, ld, data })
     }
@@ -93,7 +99,7 @@ impl<'a, T: Element> DenseView<'a, T> {
     ///
     /// # Errors
     /// When a range reaches outside the matrix or ends before it starts.
-    pub fn part(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, DenseError> {
+    pub fn part(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, Refusal> {
         check_part("rows", &rows, self.rows)?;
         check_part("columns", &cols, self.cols)?;
         let first = match self.layout {
@@ -158,9 +164,11 @@ impl<T> DenseView<'_, T> {
     }
 }
 
-fn check_part(what: &'static str, part: &Range<usize>, len: usize) -> Result<(), DenseError> {
+fn check_part(what: &'static str, part: &Range<usize>, len: usize) -> Result<(), Refusal> {
     if part.start <= part.end && part.end <= len {
         return Ok(());
     }
-    Err(DenseError::Part { what, start: part.start, end: part.end, len })
+    let (start, end) = (part.start, part.end);
+    Err(Refusal::new(format!("{what} {start}..{end} is not a part of a matrix with {len} {what}"))
+        .help(format!("a range with start <= end <= {len}")))
 }

@@ -4,17 +4,15 @@
 //! `powerlaw:0.05`); with a shape, a block size and a seed it gives a [`Structure`]. The same seed gives the
 //! same structure on every platform.
 
-mod error;
 mod text;
 
+use bsr_codegen::Refusal;
 use std::ops::Range;
 
 use rand::seq::{SliceRandom, index};
 
-pub use error::GenerateError;
-
 use crate::bsr::check_offsets;
-use crate::memory::check_memory;
+use crate::memory;
 use crate::random::Streams;
 use crate::{Bsr, Element, Structure};
 
@@ -43,13 +41,7 @@ impl Pattern {
     /// # Errors
     /// When a fraction is not in 0..=1, `topk` asks for more blocks than a row has, the block has a zero
     /// side, or shape or offsets do not fit 32-bit coordinates.
-    pub fn structure(
-        self,
-        rows: usize,
-        cols: usize,
-        block: (usize, usize),
-        seed: u64,
-    ) -> Result<Structure, GenerateError> {
+    pub fn structure(self, rows: usize, cols: usize, block: (usize, usize), seed: u64) -> Result<Structure, Refusal> {
         self.check_fraction()?;
         // Lengths, their running sums and a copy of them, of all block rows.
         let block_rows = rows.div_ceil(block.0.max(1)) as u64;
@@ -70,22 +62,27 @@ fn streams(seed: u64) -> Streams {
     Streams::new(seed, b"pattern.")
 }
 
+/// Refuses what would not fit memory.
+fn check_memory(parts: &[(&str, u64)]) -> Result<(), Refusal> {
+    memory::check_memory(parts).map_err(|refusal| refusal.help("ask for fewer blocks, or larger ones"))
+}
+
 /// Refuses a number of blocks that cannot be addressed or do not fit memory.
-fn check_count(shape: &Structure, count: usize) -> Result<(), GenerateError> {
+fn check_count(shape: &Structure, count: usize) -> Result<(), Refusal> {
     check_offsets(count, shape.block().0)?;
     // A block is drawn as a 64-bit number and stored as a 32-bit one.
-    Ok(check_memory(&[("blocks", 12 * count as u64)])?)
+    check_memory(&[("blocks", 12 * count as u64)])
 }
 
 /// `round(density * all)`, refused if so many blocks cannot be addressed.
-fn count_of(shape: &Structure, density: f64) -> Result<usize, GenerateError> {
+fn count_of(shape: &Structure, density: f64) -> Result<usize, Refusal> {
     let all = shape.block_rows() * shape.block_cols();
     let count = ((density * all as f64).round() as usize).min(all);
     check_count(shape, count)?;
     Ok(count)
 }
 
-fn random(shape: &Structure, density: f64, seed: u64) -> Result<Structure, GenerateError> {
+fn random(shape: &Structure, density: f64, seed: u64) -> Result<Structure, Refusal> {
     let (block_rows, block_cols) = (shape.block_rows(), shape.block_cols());
     let count = count_of(shape, density)?;
     // Where a good part is drawn, rand shuffles a list of all places.
@@ -99,15 +96,18 @@ fn random(shape: &Structure, density: f64, seed: u64) -> Result<Structure, Gener
     assemble(shape, &lengths, columns)
 }
 
-fn top_k(shape: &Structure, count: usize, seed: u64) -> Result<Structure, GenerateError> {
+fn top_k(shape: &Structure, count: usize, seed: u64) -> Result<Structure, Refusal> {
     let block_cols = shape.block_cols();
     if count > block_cols {
-        return Err(GenerateError::TopK { count, block_cols, cols: shape.cols(), bk: shape.block().1 });
+        let (cols, bk) = (shape.cols(), shape.block().1);
+        return Err(Refusal::new(format!("topk:{count} asks for {count} of {block_cols} blocks in a block row"))
+            .why(format!("{cols} columns in blocks of {bk} make {block_cols} block columns"))
+            .help(format!("at most topk:{block_cols}, or a wider matrix")));
     }
     scatter(shape, &vec![count; shape.block_rows()], seed)
 }
 
-fn window(shape: &Structure, fraction: f64) -> Result<Structure, GenerateError> {
+fn window(shape: &Structure, fraction: f64) -> Result<Structure, Refusal> {
     let (rows, cols, (bm, bk)) = (shape.rows() as i128, shape.cols() as i128, shape.block());
     let (block_cols, bk) = (shape.block_cols(), bk as i128);
     let width = match (fraction * block_cols as f64).round() as usize {
@@ -125,13 +125,13 @@ fn window(shape: &Structure, fraction: f64) -> Result<Structure, GenerateError> 
     })
 }
 
-fn causal(shape: &Structure) -> Result<Structure, GenerateError> {
+fn causal(shape: &Structure) -> Result<Structure, Refusal> {
     let bk = shape.block().1;
     // The last row of the block row is the one that reaches furthest: columns 0 to itself.
     ranges(shape, |block_row| 0..rows_until(shape, block_row).div_ceil(bk).min(shape.block_cols()))
 }
 
-fn power_law(shape: &Structure, density: f64, seed: u64) -> Result<Structure, GenerateError> {
+fn power_law(shape: &Structure, density: f64, seed: u64) -> Result<Structure, Refusal> {
     let count = count_of(shape, density)?;
     let mut lengths = power_law_lengths(shape.block_rows(), shape.block_cols(), count);
     // Block rows draw their columns from the streams 0.. of the seed; none has this number.
@@ -170,7 +170,7 @@ fn rows_until(shape: &Structure, block_row: usize) -> usize {
 }
 
 /// Block rows of given lengths, each with its columns drawn at random.
-fn scatter(shape: &Structure, lengths: &[usize], seed: u64) -> Result<Structure, GenerateError> {
+fn scatter(shape: &Structure, lengths: &[usize], seed: u64) -> Result<Structure, Refusal> {
     let streams = streams(seed);
     check_count(shape, lengths.iter().sum())?;
     let columns = lengths.iter().enumerate().flat_map(|(block_row, &length)| {
@@ -182,7 +182,7 @@ fn scatter(shape: &Structure, lengths: &[usize], seed: u64) -> Result<Structure,
 }
 
 /// Block rows that each hold one range of block columns.
-fn ranges(shape: &Structure, columns: impl Fn(usize) -> Range<usize>) -> Result<Structure, GenerateError> {
+fn ranges(shape: &Structure, columns: impl Fn(usize) -> Range<usize>) -> Result<Structure, Refusal> {
     let lengths: Vec<usize> = (0..shape.block_rows()).map(|row| columns(row).len()).collect();
     check_count(shape, lengths.iter().sum())?;
     assemble(shape, &lengths, (0..shape.block_rows()).flat_map(columns))
@@ -190,18 +190,14 @@ fn ranges(shape: &Structure, columns: impl Fn(usize) -> Range<usize>) -> Result<
 
 /// The structure whose block rows have these lengths and these columns; no more blocks than
 /// [`check_offsets`] allows.
-fn assemble(
-    shape: &Structure,
-    lengths: &[usize],
-    columns: impl Iterator<Item = usize>,
-) -> Result<Structure, GenerateError> {
+fn assemble(shape: &Structure, lengths: &[usize], columns: impl Iterator<Item = usize>) -> Result<Structure, Refusal> {
     let ends = lengths.iter().scan(0, |end, &length| {
         *end += length as i32;
         Some(*end)
     });
     let row_ptr = std::iter::once(0).chain(ends).collect();
     let col_idx = columns.map(|column| column as i32).collect();
-    Ok(Structure::new(shape.rows(), shape.cols(), shape.block(), row_ptr, col_idx)?)
+    Structure::new(shape.rows(), shape.cols(), shape.block(), row_ptr, col_idx)
 }
 
 impl<T: Element> Bsr<T> {
@@ -215,7 +211,7 @@ impl<T: Element> Bsr<T> {
         cols: usize,
         block: (usize, usize),
         seed: u64,
-    ) -> Result<Self, GenerateError> {
+    ) -> Result<Self, Refusal> {
         Ok(Self::normal(pattern.structure(rows, cols, block, seed)?, seed))
     }
 }

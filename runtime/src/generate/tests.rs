@@ -140,12 +140,12 @@ fn matrices_without_blocks() {
 #[test]
 fn what_cannot_be_is_refused_before_memory_is_asked_for() {
     let too_many = Pattern::Random(1.0).structure((1 << 31) - 1, (1 << 31) - 1, (1 << 15, 1), 0).unwrap_err();
-    assert!(matches!(too_many, GenerateError::Structure(crate::BsrError::OffsetOverflow { .. })), "{too_many}");
+    assert!(too_many.to_string().contains("value rows"), "{too_many}");
     let no_block = Pattern::Causal.structure(64, 64, (0, 16), 0).unwrap_err();
-    assert_eq!(no_block, GenerateError::Structure(crate::BsrError::ZeroBlock { bm: 0, bk: 16 }));
+    assert!(no_block.to_string().contains("the block is 0 x 16"), "{no_block}");
     for pattern in [Pattern::Random(1.5), Pattern::Window(-0.1), Pattern::PowerLaw(f64::NAN)] {
         let refused = pattern.structure(64, 64, (16, 16), 0).unwrap_err();
-        assert!(matches!(refused, GenerateError::Fraction { .. }), "{refused}");
+        assert!(refused.to_string().contains("is not between 0 and 1"), "{refused}");
     }
 }
 
@@ -154,13 +154,13 @@ fn text_that_is_no_pattern_is_answered_with_what_to_write() {
     for (text, answer) in [
         ("", "write random:DENSITY"),
         ("rand:0.5", "`rand:0.5` is not a pattern"),
-        ("random", "the parameter is missing; write random:0.25"),
+        ("random", "the parameter is missing\n  help: write random:0.25"),
         ("random:", "`` is not a decimal number"),
-        ("random:a", "`a` is not a decimal number; write random:0.25"),
+        ("random:a", "`a` is not a decimal number\n  help: write random:0.25"),
         ("random:1.01", "the fraction 1.01 is not between 0 and 1"),
         ("window:-0.5", "the fraction -0.5"),
         ("powerlaw:NaN", "the fraction NaN"),
-        ("topk:1.5", "`1.5` is not a whole number of blocks; write topk:16"),
+        ("topk:1.5", "`1.5` is not a whole number of blocks\n  help: write topk:16"),
         ("topk:-1", "`-1` is not a whole number"),
         ("causal:1", "causal takes no parameter"),
     ] {
@@ -213,7 +213,7 @@ proptest! {
                 };
                 prop_assert_eq!(structure.nnzb(), expected);
             }
-            Err(refused) => prop_assert!(matches!(refused, GenerateError::TopK { .. }), "{refused}"),
+            Err(refused) => prop_assert!(refused.to_string().starts_with("topk:"), "{refused}"),
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{GenerateError, Pattern};
+use bsr_codegen::Refusal;
+
+use super::Pattern;
 
 impl FromStr for Pattern {
-    type Err = GenerateError;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<Self, GenerateError> {
+    fn from_str(text: &str) -> Result<Self, Refusal> {
         let (name, value) = match text.trim().split_once(':') {
             Some((name, value)) => (name.trim_end(), Some(value.trim_start())),
             None => (text.trim(), None),
@@ -21,11 +23,14 @@ impl FromStr for Pattern {
             "causal" => match value {
                 None => Self::Causal,
                 Some(_) => {
-                    let fact = "causal takes no parameter";
-                    return Err(GenerateError::Parameter { text: text.into(), fact, example: "causal" });
+                    return Err(Refusal::new(format!("`{text}`: causal takes no parameter")).help("write causal"));
                 }
             },
-            _ => return Err(GenerateError::Unknown { text: text.into() }),
+            _ => {
+                let known = "random:DENSITY, topk:BLOCKS, window:FRACTION, causal or powerlaw:DENSITY";
+                return Err(Refusal::new(format!("`{text}` is not a pattern"))
+                    .help(format!("write {known}, for instance random:0.25")));
+            }
         };
         pattern.check_fraction()?;
         Ok(pattern)
@@ -34,14 +39,18 @@ impl FromStr for Pattern {
 
 impl Pattern {
     /// Refuses a fraction that is not in 0..=1.
-    pub(super) fn check_fraction(self) -> Result<(), GenerateError> {
+    pub(super) fn check_fraction(self) -> Result<(), Refusal> {
         let (pattern, value) = match self {
             Self::Random(value) => ("random", value),
             Self::Window(value) => ("window", value),
             Self::PowerLaw(value) => ("powerlaw", value),
             Self::TopK(_) | Self::Causal => return Ok(()),
         };
-        if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(GenerateError::Fraction { pattern, value }) }
+        match (0.0..=1.0).contains(&value) {
+            true => Ok(()),
+            false => Err(Refusal::new(format!("{pattern}: the fraction {value} is not between 0 and 1"))
+                .help("0.25 stores a quarter of the blocks")),
+        }
     }
 }
 
@@ -50,12 +59,13 @@ fn number<N: FromStr>(
     value: Option<&str>,
     wanted: &'static str,
     example: &'static str,
-) -> Result<N, GenerateError> {
+) -> Result<N, Refusal> {
     let Some(value) = value else {
-        let fact = "the parameter is missing";
-        return Err(GenerateError::Parameter { text: text.into(), fact, example });
+        return Err(Refusal::new(format!("`{text}`: the parameter is missing")).help(format!("write {example}")));
     };
-    value.parse().map_err(|_| GenerateError::Number { text: text.into(), value: value.into(), wanted, example })
+    value
+        .parse()
+        .map_err(|_| Refusal::new(format!("`{text}`: `{value}` is not {wanted}")).help(format!("write {example}")))
 }
 
 /// The text that parses to this pattern.

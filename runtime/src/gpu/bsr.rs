@@ -3,14 +3,17 @@
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Refusal};
 
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::GpuError;
-use super::foreign::ForeignError;
+use super::foreign::misplaced;
 use super::pattern::DevicePattern;
 use crate::{Bsr, Element, Structure};
+
+/// What is said of values at an address that kernels do not read.
+const VALUES: &str = "the values of stored blocks are";
 
 /// A block-sparse matrix in device memory: with a copy of its structure on the host, from which schedules are made, or
 /// with a [`DevicePattern`], from which they are made on the GPU.
@@ -54,7 +57,7 @@ impl<T: Element + Plain> DeviceBsr<T> {
     ///
     /// # Errors
     /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Download`] where values beyond the edge of
-    /// the matrix are not zero; [`GpuError::Pattern`] where the pattern on the GPU is wrong.
+    /// the matrix are not zero; [`GpuError::Refused`] where the pattern on the GPU is wrong.
     pub fn download(&self) -> Result<Bsr<T>, GpuError> {
         let (structure, mut values) = match &self.pattern {
             Some(pattern) => {
@@ -224,14 +227,14 @@ impl<T: Plain> DeviceBsr<T> {
     /// within a block. The values are neither copied nor freed; the block columns are copied to the device.
     ///
     /// # Errors
-    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes; [`GpuError::OutOfMemory`].
+    /// [`GpuError::Refused`] if the address is null or no multiple of 16 bytes; [`GpuError::OutOfMemory`].
     ///
     /// # Safety
     /// For as long as the value lives, `values` must be memory of this device of so many elements. What lies beyond the edge of
     /// the matrix must be zero, as [`Bsr`] checks.
     pub unsafe fn from_raw(device: &Device, structure: &Structure, values: DevicePtr) -> Result<Self, GpuError> {
         if structure.stored() > 0 && (values == 0 || !values.is_multiple_of(16)) {
-            return Err(ForeignError::Values { base: values }.into());
+            return Err(misplaced(VALUES, values, 16).into());
         }
         Ok(Self {
             structure: structure.clone(),
@@ -258,14 +261,14 @@ impl<T: Plain> DeviceBsr<T> {
     /// columns. The values are neither copied nor freed.
     ///
     /// # Errors
-    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes.
+    /// If the address is null or no multiple of 16 bytes.
     ///
     /// # Safety
     /// As [`DeviceBsr::from_raw`], of `capacity` blocks.
     pub unsafe fn from_raw_pattern(pattern: &Arc<DevicePattern>, values: DevicePtr) -> Result<Self, GpuError> {
         let places = pattern.capacity() * pattern.shape().block.0 * pattern.shape().block.1;
         if places > 0 && (values == 0 || !values.is_multiple_of(16)) {
-            return Err(ForeignError::Values { base: values }.into());
+            return Err(misplaced(VALUES, values, 16).into());
         }
         // SAFETY: the caller vouches for the memory.
         let values = unsafe { DeviceBuffer::foreign(pattern.device(), values, places) };
@@ -287,14 +290,14 @@ impl<T: Plain> DeviceBsr<T> {
     /// enqueued reads the values that it was given.
     ///
     /// # Errors
-    /// [`ForeignError::Values`] if the address is null or no multiple of 16 bytes.
+    /// If the address is null or no multiple of 16 bytes.
     ///
     /// # Safety
     /// As [`DeviceBsr::from_raw`].
-    pub unsafe fn set_values(&mut self, values: DevicePtr) -> Result<(), ForeignError> {
+    pub unsafe fn set_values(&mut self, values: DevicePtr) -> Result<(), Refusal> {
         let stored = self.values.len();
         if stored > 0 && (values == 0 || !values.is_multiple_of(16)) {
-            return Err(ForeignError::Values { base: values });
+            return Err(misplaced(VALUES, values, 16));
         }
         // SAFETY: the caller vouches for the memory.
         self.values = unsafe { DeviceBuffer::foreign(self.col_idx.device(), values, stored) };

@@ -1,12 +1,12 @@
 //! Dense matrices in device memory.
 
-use bsr_codegen::{Dtype, Layout};
+use bsr_codegen::{Dtype, Layout, Refusal};
 use cudarc::driver::sys;
 
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::{GpuError, check};
-use super::foreign::{self, ForeignError, lines, padded_ld, tma_stride};
+use super::foreign::{self, lines, padded_ld, tma_stride, unaligned};
 use super::stream::StreamRef;
 use crate::{Dense, Element};
 
@@ -118,7 +118,7 @@ impl<T: Plain> DeviceDense<T> {
     /// Views foreign device memory as a matrix. Nothing is copied, and nothing freed when dropped.
     ///
     /// # Errors
-    /// [`ForeignError`] if the base or the stride between lines is not a multiple of 16 bytes, with the
+    /// If the base or the stride between lines is not a multiple of 16 bytes, with the
     /// padding to use.
     ///
     /// # Safety
@@ -131,7 +131,7 @@ impl<T: Plain> DeviceDense<T> {
         cols: usize,
         layout: Layout,
         ld: usize,
-    ) -> Result<Self, ForeignError> {
+    ) -> Result<Self, Refusal> {
         foreign::check::<T>(ptr, rows, cols, layout, ld)?;
         Ok(Self { rows, cols, layout, ld, memory: DenseMemory::Foreign(ptr) })
     }
@@ -246,8 +246,8 @@ impl UntypedDense {
     /// Part `index` of `count` that lie one below another in this matrix.
     ///
     /// # Errors
-    /// [`ForeignError::Base`] where the part starts in the middle of 16 bytes.
-    pub(crate) fn stacked(&self, count: usize, index: usize) -> Result<Self, ForeignError> {
+    /// Where the part starts in the middle of 16 bytes.
+    pub(crate) fn stacked(&self, count: usize, index: usize) -> Result<Self, Refusal> {
         let rows = self.rows / count.max(1);
         let elements = match self.layout {
             Layout::RowMajor => index * rows * self.ld,
@@ -256,7 +256,7 @@ impl UntypedDense {
         let ptr = self.ptr + (elements * self.dtype.bytes() as usize) as u64;
         match ptr.is_multiple_of(16) {
             true => Ok(Self { ptr, rows, foreign: true, ..*self }),
-            false => Err(ForeignError::Base { base: ptr }),
+            false => Err(unaligned(ptr)),
         }
     }
 

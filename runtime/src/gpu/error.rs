@@ -3,12 +3,9 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use bsr_codegen::TensorMapError;
+use bsr_codegen::{Refusal, TensorMapError};
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUresult};
-
-use super::foreign::ForeignError;
-use super::pattern::PatternError;
 
 /// The lowest driver that knows tensor maps, clusters and PTX 8.0, as the driver counts: CUDA 12.0.
 pub(crate) const LOWEST_DRIVER: u32 = 12_000;
@@ -145,13 +142,9 @@ pub enum GpuError {
     #[error(transparent)]
     TensorMap(#[from] TensorMapError),
 
-    /// Foreign memory TMA cannot address.
+    /// Foreign memory that kernels cannot address, or a pattern on the GPU that is wrong or cannot be there.
     #[error(transparent)]
-    Foreign(#[from] ForeignError),
-
-    /// A pattern on the GPU that is wrong, or cannot be there.
-    #[error(transparent)]
-    Pattern(#[from] PatternError),
+    Refused(#[from] Refusal),
 
     /// A matrix whose pattern lives on the GPU, where one is asked for whose pattern the host knows.
     #[error(

@@ -1,84 +1,21 @@
 //! Memory that another library allocated, and what kernels ask of it.
 
-use bsr_codegen::Layout;
+use std::fmt::Display;
 
-/// Memory that was allocated elsewhere and that kernels cannot address: as a matrix by TMA, or as scales.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForeignError {
-    /// A null pointer.
-    #[error("the base address of a {rows} x {cols} matrix is null\n  help: pass device memory")]
-    Null {
-        /// Rows of the matrix.
-        rows: usize,
-        /// Columns of the matrix.
-        cols: usize,
-    },
-    /// The base address is not a multiple of 16 bytes.
-    #[error(
-        "the base address {base:#x} lies {} B past a multiple of 16; TMA needs 16-byte alignment\n  help: start the view {} B later, or copy it into memory of its own",
-        base % 16, 16 - base % 16
-    )]
-    Base {
-        /// The base address.
-        base: u64,
-    },
-    /// Scales at an address that is null or not a multiple of 16 bytes.
-    #[error(
-        "the scales of {operand} are at {base:#x}, which must be a multiple of 16 and not null\n  help: copy them into memory of their own"
-    )]
-    Scales {
-        /// `A` or `B`.
-        operand: &'static str,
-        /// The address.
-        base: u64,
-    },
-    /// A vector at an address that is null or not a multiple of 16 bytes.
-    #[error(
-        "a vector is at {base:#x}, which must be a multiple of 16 and not null\n  help: copy it into memory of its own"
-    )]
-    Vector {
-        /// The address.
-        base: u64,
-    },
-    /// Values of stored blocks at an address that is null or not a multiple of 16 bytes.
-    #[error(
-        "the values of stored blocks are at {base:#x}, which must be a multiple of 16 and not null\n  help: copy them into memory of their own"
-    )]
-    Values {
-        /// The address.
-        base: u64,
-    },
-    /// The stride between rows (columns) is not a multiple of 16 bytes.
-    #[error(
-        "a leading dimension of {ld} elements x {size} B = {} B is no multiple of 16; TMA needs that\n  help: pad the leading dimension to {padded} elements ({} B)",
-        ld * size, padded * size
-    )]
-    Stride {
-        /// The leading dimension in elements.
-        ld: usize,
-        /// Bytes of one element.
-        size: usize,
-        /// The next leading dimension TMA can take, in elements.
-        padded: usize,
-    },
-    /// Rows (columns) that overlap.
-    #[error(
-        "a leading dimension of {ld} elements is shorter than the {inner} elements of one {line}\n  help: use at least {padded}"
-    )]
-    Overlap {
-        /// The leading dimension in elements.
-        ld: usize,
-        /// Elements of one row or column.
-        inner: usize,
-        /// `row` or `column`.
-        line: &'static str,
-        /// The shortest leading dimension TMA can take, in elements.
-        padded: usize,
-    },
+use bsr_codegen::{Layout, Refusal};
+
+/// An array at an address that is null or not a multiple of `align` bytes.
+pub(super) fn misplaced(what: impl Display, base: u64, align: u64) -> Refusal {
+    Refusal::new(format!("{what} at {base:#x}, which must be a multiple of {align} and not null"))
+        .help("copy into memory of its own")
 }
 
-bsr_codegen::message_as_debug!(ForeignError);
+/// A matrix whose base address is not a multiple of 16 bytes.
+pub(super) fn unaligned(base: u64) -> Refusal {
+    let past = base % 16;
+    let fact = format!("the base address {base:#x} lies {past} B past a multiple of 16; TMA needs 16-byte alignment");
+    Refusal::new(fact).help(format!("start the view {} B later, or copy it into memory of its own", 16 - past))
+}
 
 /// How many lines a matrix has, and how many elements a line has.
 pub(super) fn lines(rows: usize, cols: usize, layout: Layout) -> (usize, usize) {
@@ -98,29 +35,37 @@ pub(super) fn tma_stride<T>(ld: usize) -> bool {
 }
 
 /// Whether TMA can address foreign memory as a matrix.
-pub(super) fn check<T>(ptr: u64, rows: usize, cols: usize, layout: Layout, ld: usize) -> Result<(), ForeignError> {
+pub(super) fn check<T>(ptr: u64, rows: usize, cols: usize, layout: Layout, ld: usize) -> Result<(), Refusal> {
     let (_, inner) = lines(rows, cols, layout);
     if ptr == 0 {
-        return Err(ForeignError::Null { rows, cols });
+        let fact = format!("the base address of a {rows} x {cols} matrix is null");
+        return Err(Refusal::new(fact).help("pass device memory"));
     }
     if !ptr.is_multiple_of(16) {
-        return Err(ForeignError::Base { base: ptr });
+        return Err(unaligned(ptr));
     }
     if ld < inner || ld == 0 {
         let line = match layout {
             Layout::RowMajor => "row",
             Layout::ColMajor => "column",
         };
-        return Err(ForeignError::Overlap { ld, inner, line, padded: padded_ld::<T>(inner) });
+        let fact = format!("a leading dimension of {ld} elements is shorter than the {inner} elements of one {line}");
+        return Err(Refusal::new(fact).help(format!("use at least {}", padded_ld::<T>(inner))));
     }
     if !tma_stride::<T>(ld) {
-        return Err(ForeignError::Stride { ld, size: size_of::<T>(), padded: padded_ld::<T>(ld) });
+        let (size, padded) = (size_of::<T>(), padded_ld::<T>(ld));
+        let bytes = format!("{ld} elements x {size} B = {} B", ld * size);
+        let fact = format!("a leading dimension of {bytes} is no multiple of 16; TMA needs that");
+        let help = format!("pad the leading dimension to {padded} elements ({} B)", padded * size);
+        return Err(Refusal::new(fact).help(help));
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use half::f16;
 
     use super::*;
@@ -134,23 +79,24 @@ mod tests {
 
     #[test]
     fn foreign_errors_name_the_padding() {
-        let text = ForeignError::Stride { ld: 1001, size: 2, padded: 1008 }.to_string();
+        let refused = |base, ld| check::<f16>(base, 8, 1000, Layout::RowMajor, ld).unwrap_err().to_string();
+        let text = refused(0x1000, 1001);
         assert!(text.contains("1001 elements x 2 B = 2002 B"), "{text}");
         assert!(text.contains("pad the leading dimension to 1008 elements (2016 B)"), "{text}");
-        let text = ForeignError::Base { base: 0x7f00_0000_0012 }.to_string();
+        let text = refused(0x7f00_0000_0012, 1000);
         assert!(text.contains("2 B past a multiple of 16") && text.contains("14 B later"), "{text}");
     }
 
     #[test]
     fn foreign_memory_is_refused_with_the_padding_to_use() {
         let stride = check::<f16>(0x1000, 8192, 1, Layout::RowMajor, 1);
-        assert_eq!(stride, Err(ForeignError::Stride { ld: 1, size: 2, padded: 8 }));
+        assert!(stride.is_err_and(|e| e.to_string().contains("to 8 elements")));
         let base = check::<f16>(0x1002, 4, 8, Layout::RowMajor, 8);
-        assert_eq!(base, Err(ForeignError::Base { base: 0x1002 }));
+        assert!(base.is_err_and(|e| e.to_string().contains("0x1002")));
         let overlap = check::<f16>(0x1000, 100, 8, Layout::ColMajor, 96);
-        assert_eq!(overlap, Err(ForeignError::Overlap { ld: 96, inner: 100, line: "column", padded: 104 }));
-        assert!(overlap.is_err_and(|e| e.to_string().contains("at least 104")));
-        assert_eq!(check::<f16>(0, 1, 1, Layout::RowMajor, 8), Err(ForeignError::Null { rows: 1, cols: 1 }));
+        let text = overlap.unwrap_err().to_string();
+        assert!(text.contains("100 elements of one column") && text.contains("at least 104"), "{text}");
+        assert!(check::<f16>(0, 1, 1, Layout::RowMajor, 8).is_err_and(|e| e.to_string().contains("is null")));
     }
 
     #[test]

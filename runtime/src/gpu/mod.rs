@@ -68,7 +68,6 @@ pub(crate) use dense::UntypedDense;
 pub use device::{Device, DeviceInfo, target_runs_on};
 pub use error::GpuError;
 pub use event::Event;
-pub use foreign::ForeignError;
 pub use graph::Graph;
 pub(crate) use inputs::{DeviceInput, NO_INPUTS, held, initial};
 pub use inputs::{DeviceInputs, UploadedInputs};
@@ -80,7 +79,7 @@ pub use order::DeviceOrder;
 #[cfg(feature = "simulator")]
 pub(crate) use order::UntypedOrder;
 pub(crate) use pattern::{CheckedIndex, Made};
-pub use pattern::{DevicePattern, IndexWidth, PatternError, PatternShape};
+pub use pattern::{DevicePattern, IndexWidth, PatternShape};
 pub use scales::DeviceScales;
 #[cfg(feature = "simulator")]
 pub(crate) use scales::{Range, UntypedScales};

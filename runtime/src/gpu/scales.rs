@@ -1,11 +1,11 @@
 //! The scales of 8-bit operands in device memory.
 
-use bsr_codegen::Scale;
+use bsr_codegen::{Refusal, Scale};
 
 use super::buffer::{DeviceBuffer, DevicePtr};
 use super::device::Device;
 use super::error::GpuError;
-use super::foreign::ForeignError;
+use super::foreign::misplaced;
 use crate::Scales;
 
 /// What the sums of a product are multiplied by, in device memory, owned or foreign: f32 factors of A and of B, in the
@@ -37,7 +37,7 @@ impl DeviceScales {
     /// and nothing freed when dropped. The factors must be finite, or C is not.
     ///
     /// # Errors
-    /// [`ForeignError::Scales`] if an address is null or no multiple of 16 bytes.
+    /// If an address is null or no multiple of 16 bytes.
     ///
     /// # Safety
     /// For as long as the value is used in launches, both addresses must be device memory, on the device of those
@@ -46,10 +46,10 @@ impl DeviceScales {
         kind: Scale,
         (a, a_len): (DevicePtr, usize),
         (b, b_len): (DevicePtr, usize),
-    ) -> Result<Self, ForeignError> {
+    ) -> Result<Self, Refusal> {
         for (operand, base, len) in [("A", a, a_len), ("B", b, b_len)] {
             if len > 0 && (base == 0 || !base.is_multiple_of(16)) {
-                return Err(ForeignError::Scales { operand, base });
+                return Err(misplaced(format_args!("the scales of {operand} are"), base, 16));
             }
         }
         let foreign = |ptr, len| ScaleMemory::Foreign(Range { ptr, len });
@@ -108,7 +108,8 @@ mod tests {
         assert!(view((0x1000, 10), (0x2010, 3)).is_ok());
         // No scales need no memory.
         assert!(view((0, 0), (0x2010, 3)).is_ok());
-        assert!(matches!(view((0, 1), (0x2010, 3)), Err(ForeignError::Scales { operand: "A", base: 0 })));
+        let error = view((0, 1), (0x2010, 3)).map(|_| ()).expect_err("a null address");
+        assert!(error.to_string().contains("the scales of A are at 0x0"), "{error}");
         let error = view((0x1000, 10), (0x2004, 3)).map(|_| ()).expect_err("4 bytes past a multiple of 16");
         assert!(error.to_string().contains("scales of B") && error.to_string().contains("0x2004"), "{error}");
     }

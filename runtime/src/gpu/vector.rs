@@ -1,12 +1,12 @@
 //! Vectors in device memory: what an epilogue reads by rows or by columns, and its second result.
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Refusal};
 use cudarc::driver::sys;
 
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::{GpuError, check};
-use super::foreign::ForeignError;
+use super::foreign::misplaced;
 use super::stream::StreamRef;
 use crate::Element;
 
@@ -42,14 +42,14 @@ impl<T: Element + Plain> DeviceVector<T> {
     /// Views foreign device memory as a vector. Nothing is copied, and nothing freed when dropped.
     ///
     /// # Errors
-    /// [`ForeignError::Vector`] if the address is null or no multiple of 16 bytes.
+    /// If the address is null or no multiple of 16 bytes.
     ///
     /// # Safety
     /// For as long as the value is used in launches, `ptr` must be device memory, on the device of those launches, of
     /// so many elements.
-    pub unsafe fn from_raw(ptr: DevicePtr, len: usize) -> Result<Self, ForeignError> {
+    pub unsafe fn from_raw(ptr: DevicePtr, len: usize) -> Result<Self, Refusal> {
         if len > 0 && (ptr == 0 || !ptr.is_multiple_of(16)) {
-            return Err(ForeignError::Vector { base: ptr });
+            return Err(misplaced("a vector is", ptr, 16));
         }
         Ok(Self { memory: VectorMemory::Foreign(ptr, len) })
     }

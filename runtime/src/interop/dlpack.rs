@@ -2,55 +2,22 @@
 
 use std::ffi::c_void;
 
-use bsr_codegen::{Dtype, Layout};
+use bsr_codegen::{Dtype, Layout, Refusal};
 use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType, DLManagedTensorVersioned};
 use dlpark::metadata::Fixed;
 use dlpark::{TensorRef, versioned};
 
 use super::order;
-use crate::gpu::{Device, DeviceBsr, DeviceDense, ForeignError, GpuError, Plain};
-use crate::{Dense, DenseError, DenseView, Element, Structure};
+use crate::gpu::{Device, DeviceBsr, DeviceDense, GpuError, Plain};
+use crate::{Dense, DenseView, Element, Structure};
 
 /// A tensor that is no such matrix.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DlpackError {
-    /// The tensor holds something else.
-    #[error("the tensor's elements are {found:?}, not {wanted}\n  help: cast it where it comes from")]
-    Dtype {
-        /// What the tensor says.
-        found: DLDataType,
-        /// The element type of the matrix.
-        wanted: Dtype,
-    },
-    /// The tensor lies elsewhere.
-    #[error("the tensor lies on {found:?}, not on {wanted:?}\n  help: copy it there first")]
-    Place {
-        /// The tensor's device.
-        found: DLDevice,
-        /// The matrix's device.
-        wanted: DLDevice,
-    },
-    /// The tensor has no two dimensions.
-    #[error("a matrix has 2 dimensions, the tensor {found}\n  help: reshape it to rows and columns")]
-    Rank {
-        /// Dimensions of the tensor.
-        found: usize,
-    },
-    /// Neither rows nor columns are contiguous, or the memory ends too early.
+    /// The tensor is of another type, elsewhere or of another shape, or its memory cannot be addressed.
     #[error(transparent)]
-    Dense(#[from] DenseError),
-    /// Another number of values than the structure stores.
-    #[error("the structure stores {wanted} values, the tensor has {found}\n  help: nnzb x bm x bk contiguous values")]
-    Values {
-        /// Elements of the tensor.
-        found: usize,
-        /// Stored blocks times their elements.
-        wanted: usize,
-    },
-    /// Memory that kernels cannot address.
-    #[error(transparent)]
-    Foreign(#[from] ForeignError),
+    Refused(#[from] Refusal),
     /// The tensor's description contradicts itself.
     #[error("the tensor's description is wrong: {0}")]
     Tensor(#[from] dlpark::tensor::Error),
@@ -106,25 +73,30 @@ fn matrix<T: Element>(
 ) -> Result<((usize, usize), (Layout, usize)), DlpackError> {
     of_type::<T>(tensor, wanted)?;
     let (&[rows, cols], &[down, across]) = (tensor.shape(), &*tensor.strides_or_compact()?) else {
-        return Err(DlpackError::Rank { found: tensor.ndim() });
+        return Err(Refusal::new(format!("a matrix has 2 dimensions, the tensor {}", tensor.ndim()))
+            .help("reshape it to rows and columns")
+            .into());
     };
     // Not negative: the tensor was validated.
     let (rows, cols) = (rows as usize, cols as usize);
-    let strides = [down, across];
-    match order((rows, cols), strides) {
-        Some(order) => Ok(((rows, cols), order)),
-        None => Err(DenseError::Strides { rows, cols, strides }.into()),
-    }
+    Ok(((rows, cols), order((rows, cols), [down, across])?))
 }
 
 fn of_type<T: Element>(tensor: &TensorRef<'_>, wanted: DLDevice) -> Result<(), DlpackError> {
     let (dtype, found) = (tensor.dtype(), tensor.device());
     if !dtype.matches(data_type(T::DTYPE)) {
-        return Err(DlpackError::Dtype { found: dtype, wanted: T::DTYPE });
+        return Err(Refusal::new(format!("the tensor's elements are {dtype:?}, not {}", T::DTYPE))
+            .help("cast it where it comes from")
+            .into());
     }
     let is_there = found.device_type == wanted.device_type
         && (found.device_type == DLDeviceType::CPU || found.device_id == wanted.device_id);
-    if is_there { Ok(()) } else { Err(DlpackError::Place { found, wanted }) }
+    match is_there {
+        true => Ok(()),
+        false => Err(Refusal::new(format!("the tensor is on {found:?}, not on {wanted:?}"))
+            .help("copy it there first")
+            .into()),
+    }
 }
 
 impl<T: Element> Dense<T> {
@@ -224,7 +196,9 @@ impl<T: Element + Plain> DeviceBsr<T> {
         }
         let (found, wanted) = (values.num_elements(), structure.stored());
         if found != wanted {
-            return Err(DlpackError::Values { found, wanted });
+            return Err(Refusal::new(format!("the structure stores {wanted} values, the tensor has {found}"))
+                .help("nnzb x bm x bk contiguous values")
+                .into());
         }
         // SAFETY: the caller vouches for the memory.
         let at = unsafe { values.offset_bytes_ptr() }? as u64;
@@ -263,9 +237,9 @@ mod tests {
         assert!(description.dtype().matches(DLDataType::F8E4M3FN));
         // SAFETY: nothing is read: the type differs.
         let refused = unsafe { DenseView::<f16>::from_dlpack(&description) }.unwrap_err();
-        assert!(matches!(refused, DlpackError::Dtype { wanted: Dtype::F16, .. }), "{refused}");
+        assert!(refused.to_string().contains("not f16"), "{refused}");
         let refused = matrix::<e4m3>(&description, gpu(0)).unwrap_err();
-        assert!(matches!(refused, DlpackError::Place { .. }), "{refused}");
+        assert!(refused.to_string().contains("the tensor is on"), "{refused}");
         let empty = Dense::<f16>::zeros(0, 7, Layout::RowMajor).into_dlpack();
         // SAFETY: the memory is that of the matrix, which has no elements.
         let view = unsafe { DenseView::<f16>::from_dlpack(&empty.validate().unwrap()) }.unwrap();

@@ -147,7 +147,7 @@ impl<K: Kernel> Loaded<K> {
     /// # Errors
     /// Shapes, blocks or layouts that do not fit the kernel, sizes beyond 32-bit coordinates, C overlapping an operand (a
     /// full operand of an epilogue may be C itself), or the driver's refusal; [`KernelError::Scales`] and
-    /// [`KernelError::ScaleCount`] for scales of another kind or number; [`KernelError::Epilogue`] for inputs that the epilogue
+    /// [`KernelError::Scales`] and [`KernelError::Refused`] for scales of another kind or number; [`KernelError::Epilogue`] for inputs that the epilogue
     /// does not take; [`KernelError::Order`] for an order of another number of rows. Nothing is launched in these cases.
     pub fn launch<'s, 'i>(
         &self,

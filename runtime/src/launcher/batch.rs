@@ -122,7 +122,7 @@ impl<'l, 'm> Batch<'l, 'm> {
     ///
     /// # Errors
     /// As [`Batch::push`]; [`KernelError::Stack`] where the rows do not come out even, those of a sparse result in whole block
-    /// rows; [`KernelError::Foreign`] where a matrix of a column-major stack does not start on 16 bytes. The batch stays as it
+    /// rows; [`KernelError::Refused`] where a matrix of a column-major stack does not start on 16 bytes. The batch stays as it
     /// was.
     pub fn stacked(
         &mut self,

@@ -45,16 +45,21 @@ impl<A: Copy + Debug> Operands for Attention<'_, A> {
         let mut slots = Slots::new(operands);
         slots.operand(Operand::Second, self.lse);
         slots.scale(self.scale);
-        let (mut scalars, mut vectors) = (self.scalars.iter(), self.vectors.iter());
-        let inputs = plan.spec().score.map_or(&[][..], |score| score.program().inputs());
-        for (at, input) in inputs.iter().enumerate() {
-            if !input.kind.is_vector() {
-                scalars.next().into_iter().for_each(|value| slots.scalar(at, *value));
-            } else if let Some((vector, packed)) = vectors.next() {
-                slots.operand(Operand::Epilogue(at), Some(*vector));
-                slots.strides(at, *packed);
-            }
-        }
+        of_score(&mut slots, plan, self.scalars, &self.vectors);
         slots
+    }
+}
+
+/// The numbers and vectors of a plan's score, in the order of its parameters.
+pub(super) fn of_score<A: Copy>(slots: &mut Slots<A>, plan: &Plan, scalars: &[f32], vectors: &[(A, u64)]) {
+    let (mut scalars, mut vectors) = (scalars.iter(), vectors.iter());
+    let inputs = plan.spec().score.map_or(&[][..], |score| score.program().inputs());
+    for (at, input) in inputs.iter().enumerate() {
+        if !input.kind.is_vector() {
+            scalars.next().into_iter().for_each(|value| slots.scalar(at, *value));
+        } else if let Some((vector, packed)) = vectors.next() {
+            slots.operand(Operand::Epilogue(at), Some(*vector));
+            slots.strides(at, *packed);
+        }
     }
 }

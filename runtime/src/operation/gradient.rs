@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use bsr_codegen::{GradientProblem, LaunchShape, Operand, Plan, Problem};
 
 use super::Operands;
+use super::attention::of_score;
 use crate::bind::Slots;
 
 /// The operands of one kernel of a gradient.
@@ -16,7 +17,7 @@ pub(crate) struct Gradient<'a, A> {
     /// The gradient of LSE, where something depends on it.
     pub(crate) lse_gradient: Option<A>,
     /// What the kernel of dQ writes and that of dK and dV reads.
-    pub(crate) delta: A,
+    pub(crate) row_terms: A,
     /// dQ or dK.
     pub(crate) first: A,
     /// dV, of the kernel of dK and dV.
@@ -24,6 +25,8 @@ pub(crate) struct Gradient<'a, A> {
     pub(crate) scale: f32,
     /// The numbers of the score, in the order of its parameters.
     pub(crate) scalars: &'a [f32],
+    /// Its vectors and their packed strides, in the same order.
+    pub(crate) vectors: Vec<(A, u64)>,
     /// The sizes that the kernel is given.
     pub(crate) problem: GradientProblem,
 }
@@ -41,7 +44,7 @@ impl<A: Copy + Debug> Operands for Gradient<'_, A> {
         plan.gradient_launch(&self.problem, grid[0]).unwrap_or_else(|| plan.launch(&Problem::default(), grid))
     }
 
-    fn slots(&self, _: &Plan) -> Slots<A> {
+    fn slots(&self, plan: &Plan) -> Slots<A> {
         let [q, k, v, o, dout] = self.tensors;
         let mut slots = Slots::new([
             (Operand::A, q),
@@ -50,7 +53,7 @@ impl<A: Copy + Debug> Operands for Gradient<'_, A> {
             (Operand::Output, o),
             (Operand::OutputGradient, dout),
             (Operand::Second, self.lse),
-            (Operand::Delta, self.delta),
+            (Operand::RowTerms, self.row_terms),
             (Operand::C, self.first),
         ]);
         slots.operand(Operand::LseGradient, self.lse_gradient);
@@ -58,7 +61,7 @@ impl<A: Copy + Debug> Operands for Gradient<'_, A> {
             slots.operand(Operand::ValueGradient, self.second);
         }
         slots.scale(self.scale);
-        self.scalars.iter().enumerate().for_each(|(at, value)| slots.scalar(at, *value));
+        of_score(&mut slots, plan, self.scalars, &self.vectors);
         slots
     }
 }

@@ -1,23 +1,18 @@
 //! The sparse operand: a scale for the matrix, for every row, or for every stored block.
 
-use bsr_codegen::Scale;
+use bsr_codegen::{Refusal, Scale};
 use rayon::prelude::*;
 
-use super::error::QuantiseError;
-use super::narrow::{NanPolicy, Narrow, amax, narrow, refused, scale_of};
+use super::narrow::{NanPolicy, Narrow, amax, narrow, not_finite, refused, scale_of};
 use crate::{Bsr, Element};
 
 /// The same blocks in 8 bits, and their scales: none, one, one for every row, or one for every stored block.
 ///
 /// # Errors
-/// [`QuantiseError::NotFinite`] for the first value, in storage order, that `nan` refuses.
-pub fn bsr<T: Narrow, S: Element>(
-    a: &Bsr<S>,
-    scale: Scale,
-    nan: NanPolicy,
-) -> Result<(Bsr<T>, Vec<f32>), QuantiseError> {
+/// The first value, in storage order, that `nan` refuses.
+pub fn bsr<T: Narrow, S: Element>(a: &Bsr<S>, scale: Scale, nan: NanPolicy) -> Result<(Bsr<T>, Vec<f32>), Refusal> {
     if let Some(at) = a.values().par_iter().position_first(|value| refused::<T, S>(*value, nan)) {
-        return Err(QuantiseError::not_finite("A", place(a, at), a.values()[at].to_f64(), T::DTYPE));
+        return Err(not_finite("A", place(a, at), a.values()[at].to_f64(), T::DTYPE));
     }
     let (bm, bk) = a.block();
     let scales: Vec<f32> = match scale {

@@ -1,10 +1,9 @@
 //! The dense operand: a scale for the matrix, for every column, or for every group of `bk` rows x 128 columns.
 
-use bsr_codegen::{Layout, Scale};
+use bsr_codegen::{Layout, Refusal, Scale};
 use rayon::prelude::*;
 
-use super::error::QuantiseError;
-use super::narrow::{NanPolicy, Narrow, amax, narrow, refused, scale_of};
+use super::narrow::{NanPolicy, Narrow, amax, narrow, not_finite, refused, scale_of};
 use crate::{Dense, DenseView, Element, Scales};
 
 /// The same matrix in 8 bits, column-major with lines padded to 16 bytes, and its scales: none, one, one for every
@@ -12,17 +11,17 @@ use crate::{Dense, DenseView, Element, Scales};
 /// so that a launch needs not.
 ///
 /// # Errors
-/// [`QuantiseError::NotFinite`] for the first value, column by column, that `nan` refuses; [`QuantiseError::Group`] for
-/// groups of no rows.
+/// The first value, column by column, that `nan` refuses; groups of no rows.
 pub fn dense<'b, T: Narrow, S: Element>(
     b: impl Into<DenseView<'b, S>>,
     scale: Scale,
     bk: usize,
     nan: NanPolicy,
-) -> Result<(Dense<T>, Vec<f32>), QuantiseError> {
+) -> Result<(Dense<T>, Vec<f32>), Refusal> {
     let b = b.into();
     if bk == 0 {
-        return Err(QuantiseError::Group);
+        return Err(Refusal::new("groups of bk = 0 rows of B have no scale")
+            .help("give the columns of a block of A, at least 1"));
     }
     let columns = Columns::of(b);
     let (k, n) = (b.rows(), b.cols());
@@ -32,7 +31,7 @@ pub fn dense<'b, T: Narrow, S: Element>(
     });
     if let Some((row, col)) = wrong {
         let value = b.get(row, col).map_or(f64::NAN, Element::to_f64);
-        return Err(QuantiseError::not_finite("B", (row, col), value, T::DTYPE));
+        return Err(not_finite("B", (row, col), value, T::DTYPE));
     }
     let groups = n.div_ceil(Scales::GROUP);
     let scales: Vec<f32> = match scale {

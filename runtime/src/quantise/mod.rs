@@ -29,7 +29,6 @@
 
 mod bsr;
 mod dense;
-mod error;
 mod narrow;
 #[cfg(test)]
 mod tests;
@@ -38,9 +37,11 @@ use bsr_codegen::Scale;
 
 pub use bsr::bsr;
 pub use dense::dense;
-pub use error::QuantiseError;
 pub use narrow::{NanPolicy, Narrow};
 
+use bsr_codegen::Refusal;
+
+use crate::extents::inner;
 use crate::{Bsr, Dense, Element, Scales};
 
 /// Both operands of a product in 8 bits.
@@ -57,15 +58,14 @@ pub struct Quantised<A, B> {
 /// Quantises both operands of A * B with scales of this kind, refusing NaN and infinities.
 ///
 /// # Errors
-/// [`QuantiseError::NotFinite`] for the first NaN or infinity, [`QuantiseError::Inner`] when B does not have as many
-/// rows as A has columns.
+/// The first NaN or infinity; a B that does not have as many rows as A has columns.
 pub fn quantise<A: Narrow, B: Narrow, S: Element, T: Element>(
     a: &Bsr<S>,
     b: &Dense<T>,
     scale: Scale,
-) -> Result<Quantised<A, B>, QuantiseError> {
+) -> Result<Quantised<A, B>, Refusal> {
     if a.cols() != b.rows() {
-        return Err(QuantiseError::Inner { m: a.rows(), k: a.cols(), b_rows: b.rows(), n: b.cols() });
+        return Err(inner((a.rows(), a.cols()), (b.rows(), b.cols())));
     }
     let (narrow_a, a_scales) = bsr(a, scale, NanPolicy::Refuse)?;
     let (narrow_b, b_scales) = dense(b, scale, a.block().1, NanPolicy::Refuse)?;

@@ -1,5 +1,7 @@
 //! One value in 8 bits, and the scale of several.
 
+use bsr_codegen::{Dtype, Refusal};
+
 use crate::{Element, e4m3, e5m2};
 
 /// A type to quantise to: [`e4m3`], [`e5m2`] or `i8`.
@@ -32,6 +34,17 @@ pub(super) fn amax<T: Element>(values: impl IntoIterator<Item = T>) -> f64 {
 /// Whether `policy` refuses a value on its way to `T`.
 pub(super) fn refused<T: Narrow, S: Element>(value: S, policy: NanPolicy) -> bool {
     !value.is_finite() && (policy == NanPolicy::Refuse || (value.to_f64().is_nan() && T::DTYPE.is_integer()))
+}
+
+/// A value of an operand that `dtype` cannot hold at any scale.
+pub(super) fn not_finite(operand: &str, (row, col): (usize, usize), value: f64, dtype: Dtype) -> Refusal {
+    let place = format!("{operand}[{row}, {col}] = {value}");
+    Refusal::new(format!("{place}, which {dtype} cannot hold at any scale")).help(
+        match value.is_nan() && dtype.is_integer() {
+            true => "replace it: integers have no NaN",
+            false => "replace it, or keep it with NanPolicy::Keep (an infinity saturates)",
+        },
+    )
 }
 
 /// One value in 8 bits.

@@ -162,7 +162,7 @@ fn what_is_not_finite_is_refused_with_its_place_or_kept() {
     let refused = bsr::<e4m3, _>(&a, Scale::Tensor, NanPolicy::Refuse).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "A[3, 4] = NaN, which e4m3 cannot hold at any scale; replace it, or keep it with NanPolicy::Keep (an infinity \
+        "A[3, 4] = NaN, which e4m3 cannot hold at any scale\n  help: replace it, or keep it with NanPolicy::Keep (an infinity \
          saturates)"
     );
     let (kept, scales) = bsr::<e4m3, _>(&a, Scale::Tensor, NanPolicy::Keep).unwrap();
@@ -174,7 +174,7 @@ fn what_is_not_finite_is_refused_with_its_place_or_kept() {
 
     let b = Dense::from_fn(3, 2, Layout::RowMajor, |row, col| if (row, col) == (2, 1) { -f32::INFINITY } else { 0.5 });
     let refused = dense::<i8, f32>(&b, Scale::RowCol, 2, NanPolicy::Refuse).unwrap_err();
-    assert!(matches!(refused, QuantiseError::NotFinite { operand: "B", row: 2, col: 1, .. }), "{refused}");
+    assert!(refused.to_string().starts_with("B[2, 1] = -inf, which i8 cannot hold"), "{refused}");
     let (kept, scales) = dense::<i8, f32>(&b, Scale::RowCol, 2, NanPolicy::Keep).unwrap();
     assert_eq!((kept.get(2, 1), scales), (Some(-128), vec![(0.5 / 127.0) as f32; 2]));
     assert!(quantise::<e4m3, e4m3, _, _>(&a, &Dense::<f32>::zeros(6, 1, Layout::RowMajor), Scale::Tensor).is_err());
@@ -186,8 +186,9 @@ fn operands_that_do_not_fit_are_refused() {
     let refused = quantise::<i8, i8, _, _>(&a, &Dense::<f32>::zeros(33, 2, Layout::RowMajor), Scale::Tensor);
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "A is 32 x 32, B is 33 x 2: the columns of A are the rows of B; give B 32 rows"
+        "A is 32 x 32, B is 33 x 2\n  the columns of A are the rows of B\n  help: give B 32 rows"
     );
     let b = Dense::<f32>::zeros(33, 2, Layout::RowMajor);
-    assert_eq!(dense::<i8, f32>(&b, Scale::Block, 0, NanPolicy::Refuse).unwrap_err(), QuantiseError::Group);
+    let refused = dense::<i8, f32>(&b, Scale::Block, 0, NanPolicy::Refuse).unwrap_err();
+    assert!(refused.to_string().starts_with("groups of bk = 0 rows"), "{refused}");
 }

@@ -1,11 +1,12 @@
 //! A matrix in blocks, and what the blocking costs.
 
+use bsr_codegen::Refusal;
 use std::fmt;
 
+use super::check_memory;
 use super::sparse::{Body, Sparse};
-use super::{ConvertError, check_memory};
 use crate::bsr::check_offsets;
-use crate::{Bsr, BsrError, Element, Structure};
+use crate::{Bsr, Element, Structure};
 
 impl Sparse {
     /// The matrix in blocks of `block` elements, each value rounded to `T` once, and what the blocking costs.
@@ -16,7 +17,7 @@ impl Sparse {
     /// # Errors
     /// When a finite value exceeds the range of `T`, a NaN or an infinity meets a type without it, or the blocks cannot
     /// be addressed or do not fit in memory.
-    pub fn to_bsr<T: Element>(&self, block: (usize, usize)) -> Result<(Bsr<T>, FillIn), ConvertError> {
+    pub fn to_bsr<T: Element>(&self, block: (usize, usize)) -> Result<(Bsr<T>, FillIn), Refusal> {
         self.to_bsr_within(&self.structure(block)?)
     }
 
@@ -25,20 +26,20 @@ impl Sparse {
     ///
     /// # Errors
     /// As [`to_bsr`](Self::to_bsr), of the values that are kept; and when the structure is of another shape.
-    pub fn to_bsr_within<T: Element>(&self, structure: &Structure) -> Result<(Bsr<T>, FillIn), ConvertError> {
+    pub fn to_bsr_within<T: Element>(&self, structure: &Structure) -> Result<(Bsr<T>, FillIn), Refusal> {
         let (shape, of) = ([self.rows(), self.cols()], [structure.rows(), structure.cols()]);
         if shape != of {
-            return Err(ConvertError::Shape { shape, of });
+            let matrices =
+                format!("the matrix is {} x {}, the blocks are of a {} x {} one", shape[0], shape[1], of[0], of[1]);
+            return Err(Refusal::new(matrices).help("find the blocks of this matrix"));
         }
         let (bm, bk) = structure.block();
         let (nnzb, dtype) = (structure.nnzb(), T::DTYPE);
         let bytes = structure.stored() as u64 * u64::from(dtype.bytes());
-        check_memory(&[("the blocks", bytes)]).map_err(|_| ConvertError::Memory {
-            true_nnz: self.true_nnz(),
-            nnzb,
-            bm,
-            bk,
-            dtype,
+        check_memory(&[("the blocks", bytes)]).map_err(|_| {
+            Refusal::new(format!("{} nonzeros fall into {nnzb} blocks of {bm} x {bk}", self.true_nnz()))
+                .why(format!("{nnzb} * {bm} * {bk} * {} bytes do not fit in memory", dtype.bytes()))
+                .help("choose a smaller block")
         })?;
         let mut values = vec![T::ZERO; structure.stored()];
 
@@ -62,14 +63,16 @@ impl Sparse {
         });
         if let Some((row, col, value)) = first_lost {
             if !value.is_finite() {
-                return Err(ConvertError::NotFinite { row, col, value, dtype });
+                return Err(Refusal::new(format!("{value} at row {row}, column {col}, which {dtype} does not have"))
+                    .help("replace it, or take bf16 or f32"));
             }
             let remedy = match value.abs() <= <half::bf16 as Element>::LARGEST {
                 true if dtype.bytes() == 1 => "take f32 and quantise it, or scale the matrix",
                 true => "take bf16 or f32, or scale the matrix",
                 false => "scale the matrix",
             };
-            return Err(ConvertError::Range { row, col, value, dtype, largest: T::LARGEST, remedy });
+            let (place, largest) = (format!("{value:e} at row {row}, column {col}"), T::LARGEST);
+            return Err(Refusal::new(format!("{place} exceeds the largest {dtype}, {largest:e}")).help(remedy));
         }
         let fill_in = FillIn { true_nnz, underflows, nnzb, block: (bm, bk), stored: structure.stored() };
         Ok((Bsr::from_structure(structure.clone(), values)?, fill_in))
@@ -79,7 +82,7 @@ impl Sparse {
     ///
     /// # Errors
     /// When the block has a zero side, or the blocks cannot be addressed.
-    pub fn structure(&self, block: (usize, usize)) -> Result<Structure, BsrError> {
+    pub fn structure(&self, block: (usize, usize)) -> Result<Structure, Refusal> {
         if let Body::Blocks { structure, .. } = &self.body
             && structure.block() == block
         {
@@ -118,7 +121,7 @@ impl Sparse {
 ///
 /// # Errors
 /// When the blocks cannot be addressed.
-pub(crate) fn from_places(shape: &Structure, places: &[(u32, u32)]) -> Result<Structure, BsrError> {
+pub(crate) fn from_places(shape: &Structure, places: &[(u32, u32)]) -> Result<Structure, Refusal> {
     check_offsets(places.len(), shape.block().0)?;
     let mut row_ptr = vec![0; shape.block_rows() + 1];
     places.iter().for_each(|(block_row, _)| row_ptr[*block_row as usize + 1] += 1);

@@ -9,21 +9,19 @@
 //! Without the feature `files` there is [`Sparse`] alone, made of triplets.
 
 mod blocking;
-mod convert;
 #[cfg(feature = "files")]
 mod files;
 mod sparse;
 
-pub use crate::memory::{MemoryError, check_memory, memory_available};
+pub use crate::memory::{check_memory, memory_available};
 pub use blocking::FillIn;
 pub(crate) use blocking::{Cursor, from_places};
-pub use convert::ConvertError;
 #[cfg(feature = "files")]
 pub use files::{
     ReadError, ReadProblem, load, load_array, open, parse_mtx, parse_npy, parse_npz, parse_npz_array,
     parse_safetensors, parse_smtx, text, text_of,
 };
-pub use sparse::{Sparse, TripletError};
+pub use sparse::Sparse;
 
 /// No file, record or flag may claim more rows or columns than this: a row of zeros costs a file nothing, but costs us a row
 /// pointer. It is far beyond what a GPU holds.

@@ -1,8 +1,7 @@
 //! What a file says, before a block size is chosen.
 
-use crate::reorder::PermutationError;
-use crate::{Bsr, BsrError, DenseView, Element, Permutation, Structure};
-use bsr_codegen::Dtype;
+use crate::{Bsr, DenseView, Element, Permutation, Structure};
+use bsr_codegen::{Dtype, Refusal};
 
 /// A matrix with `f64` values, as a file holds it: by elements, in the file's own blocks, or dense.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,11 +34,13 @@ impl Sparse {
     ///
     /// # Errors
     /// When a side is 2^31 or more, or an element lies outside the matrix.
-    pub fn from_triplets(rows: usize, cols: usize, mut triplets: Vec<(u32, u32, f64)>) -> Result<Self, TripletError> {
+    pub fn from_triplets(rows: usize, cols: usize, mut triplets: Vec<(u32, u32, f64)>) -> Result<Self, Refusal> {
         Structure::empty(rows, cols, (rows.max(1), cols.max(1)))?;
         if let Some(at) = triplets.iter().position(|&(row, col, _)| row as usize >= rows || col as usize >= cols) {
             let (row, col, _) = triplets[at];
-            return Err(TripletError::Outside { at, row, col, rows, cols });
+            let place = format!("triplet {at} is at row {row}, column {col}");
+            return Err(Refusal::new(format!("{place}, outside a {rows} x {cols} matrix"))
+                .help("count from 0, and give the shape that holds all elements"));
         }
         // Stable, so that values at the same place are added in the order given.
         triplets.sort_by_key(|&(row, col, _)| (row, col));
@@ -57,7 +58,7 @@ impl Sparse {
     ///
     /// # Errors
     /// When a side is 2^31 or more.
-    pub fn from_dense<'a, T: Element>(dense: impl Into<DenseView<'a, T>>) -> Result<Self, BsrError> {
+    pub fn from_dense<'a, T: Element>(dense: impl Into<DenseView<'a, T>>) -> Result<Self, Refusal> {
         let view = dense.into();
         Structure::empty(view.rows(), view.cols(), (view.rows().max(1), view.cols().max(1)))?;
         Ok(Self::from_rows(view.rows(), view.cols(), view.to_f64()).with_dtype(Some(T::DTYPE)))
@@ -87,7 +88,7 @@ impl Sparse {
     }
 
     /// Says from where the rows came.
-    pub(super) fn with_row_order(self, order: Option<Permutation>) -> Result<Self, PermutationError> {
+    pub(super) fn with_row_order(self, order: Option<Permutation>) -> Result<Self, Refusal> {
         order.iter().try_for_each(|order| order.check_rows(self.rows))?;
         Ok(Self { order, ..self })
     }
@@ -184,7 +185,7 @@ impl Sparse {
     ///
     /// # Errors
     /// When the order is not of as many rows.
-    pub fn reordered(&self, order: &Permutation) -> Result<Self, PermutationError> {
+    pub fn reordered(&self, order: &Permutation) -> Result<Self, Refusal> {
         order.check_rows(self.rows)?;
         let whole = match &self.order {
             Some(before) => before.then(order)?,
@@ -244,31 +245,3 @@ impl Sparse {
         }
     }
 }
-
-/// Why triplets are no matrix.
-#[derive(Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TripletError {
-    /// An element outside the matrix.
-    #[error(
-        "triplet {at} is at row {row}, column {col}, outside a {rows} x {cols} matrix; \
-         count from 0, and give the shape that holds all elements"
-    )]
-    Outside {
-        /// Position among the triplets.
-        at: usize,
-        /// Row of the element.
-        row: u32,
-        /// Column of the element.
-        col: u32,
-        /// Rows of the matrix.
-        rows: usize,
-        /// Columns of the matrix.
-        cols: usize,
-    },
-    /// A side that 32-bit coordinates cannot count.
-    #[error(transparent)]
-    Shape(#[from] BsrError),
-}
-
-bsr_codegen::message_as_debug!(TripletError);

@@ -4,10 +4,18 @@ use std::fmt;
 
 use rayon::prelude::*;
 
-use super::ReferenceError;
+use bsr_codegen::Refusal;
+
+use super::no_row;
 use crate::{DenseView, Element};
 
-/// A result held against the reference.
+/// Two results of different size.
+pub(super) fn other_shape(got: usize, rows: usize, cols: usize) -> Refusal {
+    Refusal::new(format!("{got} elements against {rows} * {cols} = {} wanted", rows * cols))
+        .help("compare matrices of one shape")
+}
+
+/// A result that is compared with the reference.
 ///
 /// A NaN or infinity on either side, even on both at the same place, makes the comparison fail at any
 /// tolerance.
@@ -34,10 +42,10 @@ impl Comparison {
     ///
     /// # Errors
     /// When they differ in length or do not fill whole rows.
-    pub fn new(got: &[f64], want: &[f64], cols: usize) -> Result<Self, ReferenceError> {
+    pub fn new(got: &[f64], want: &[f64], cols: usize) -> Result<Self, Refusal> {
         let rows = want.len().checked_div(cols).unwrap_or(0);
         if got.len() != want.len() || rows * cols != want.len() {
-            return Err(ReferenceError::Shape { got: got.len(), rows, cols });
+            return Err(other_shape(got.len(), rows, cols));
         }
         Ok(Self::of(rows, cols, |row, col| got[row * cols + col], want))
     }
@@ -46,7 +54,7 @@ impl Comparison {
     ///
     /// # Errors
     /// When the reference has another number of elements.
-    pub fn of_dense<'a, T: Element>(got: impl Into<DenseView<'a, T>>, want: &[f64]) -> Result<Self, ReferenceError> {
+    pub fn of_dense<'a, T: Element>(got: impl Into<DenseView<'a, T>>, want: &[f64]) -> Result<Self, Refusal> {
         let got = got.into();
         let rows: Vec<usize> = (0..got.rows()).collect();
         Self::of_rows(got, &rows, want)
@@ -66,13 +74,13 @@ impl Comparison {
         got: impl Into<DenseView<'a, T>>,
         rows: &[usize],
         want: &[f64],
-    ) -> Result<Self, ReferenceError> {
+    ) -> Result<Self, Refusal> {
         let got = got.into();
         if let Some(at) = rows.iter().position(|&row| row >= got.rows()) {
-            return Err(ReferenceError::Row { at, row: rows[at], rows: got.rows() });
+            return Err(no_row(at, rows[at], got.rows()));
         }
         if rows.len() * got.cols() != want.len() {
-            return Err(ReferenceError::Shape { got: want.len(), rows: rows.len(), cols: got.cols() });
+            return Err(other_shape(want.len(), rows.len(), got.cols()));
         }
         let element = |row: usize, col| got.get(rows[row], col).map_or(f64::NAN, Element::to_f64);
         if T::saturates() {

@@ -1,12 +1,12 @@
 //! What an epilogue makes of a product, in f64, and how far off a kernel may be.
 
 use bsr_codegen::epilogue::{Element, Program};
-use bsr_codegen::{Dtype, KernelSpec};
+use bsr_codegen::{Dtype, KernelSpec, Refusal};
 use rayon::prelude::*;
 
 use super::bounds::{Bounds, magnitudes, off};
 use super::tolerance::{f32_sums, half_ulp, short_sums, spec_accumulate};
-use super::{Comparison, ReferenceError, product_rows};
+use super::{Comparison, product_rows};
 use crate::epilogue::{Input, Inputs};
 use crate::{Bsr, DenseView, Element as Value};
 
@@ -35,7 +35,7 @@ impl Fused {
     ///
     /// # Errors
     /// When there are not as many values as rows, or a second result on one side only.
-    pub fn compare_rows(&self, got: Option<&[f32]>) -> Result<Comparison, ReferenceError> {
+    pub fn compare_rows(&self, got: Option<&[f32]>) -> Result<Comparison, Refusal> {
         let want = self.rows.as_ref().map_or(&[][..], |(want, _)| want);
         let got: Vec<f64> = got.unwrap_or_default().iter().map(|value| f64::from(*value)).collect();
         if got.len() != want.len() {
@@ -78,7 +78,7 @@ pub fn expected<'d, S: Value, D: Value>(
     inputs: &Inputs,
     rows: &[usize],
     k: usize,
-) -> Result<Fused, ReferenceError> {
+) -> Result<Fused, Refusal> {
     let (dense, scales, sources) = (dense.into(), inputs.scales_given(), inputs.sources(rows));
     let product = product_rows(spec, sparse, dense, scales, &sources)?;
     let magnitudes = magnitudes(spec, sparse, dense, scales, &sources);
@@ -95,7 +95,7 @@ pub fn expected<'d, S: Value, D: Value>(
 /// functions are added.
 ///
 /// # Errors
-/// [`ReferenceError::Input`] for a parameter that is given nothing, or something of another shape.
+/// A parameter that is given nothing, or something of another shape.
 pub fn fuse(
     spec: &KernelSpec,
     product: Vec<f64>,
@@ -103,7 +103,7 @@ pub fn fuse(
     n: usize,
     k: usize,
     inputs: &Inputs,
-) -> Result<Fused, ReferenceError> {
+) -> Result<Fused, Refusal> {
     fuse_within(spec, product, rows, (n, k), inputs, None)
 }
 
@@ -115,7 +115,7 @@ fn fuse_within(
     (n, k): (usize, usize),
     inputs: &Inputs,
     magnitudes: Option<&[f64]>,
-) -> Result<Fused, ReferenceError> {
+) -> Result<Fused, Refusal> {
     let magnitudes = magnitudes.map(|magnitudes| (magnitudes, n.max(1)));
     let Some(epilogue) = spec.epilogue else { return Ok(unfused(spec, product, k, magnitudes)) };
     let program = epilogue.program();
@@ -269,7 +269,13 @@ fn evaluate(program: &Program, product: &[f64], rows: &[usize], n: usize, inputs
     Evaluated { c, rows: second.filter(|_| program.reduction().is_some()), magnitudes }
 }
 
-fn check(program: &Program, inputs: &Inputs, rows: usize, n: usize) -> Result<(), ReferenceError> {
+/// An epilogue's parameter that is given nothing, or something of another shape than `rows` rows and `n` columns of C.
+pub(super) fn not_given(name: &str, kind: &str, rows: usize, n: usize) -> Refusal {
+    Refusal::new(format!("the epilogue's `{name}: {kind}` is not given for {rows} rows and {n} columns"))
+        .help("give every parameter its values")
+}
+
+fn check(program: &Program, inputs: &Inputs, rows: usize, n: usize) -> Result<(), Refusal> {
     use bsr_codegen::epilogue::InputKind;
     for input in program.inputs() {
         let fits = match (input.kind, inputs.get(&input.name)) {
@@ -282,7 +288,7 @@ fn check(program: &Program, inputs: &Inputs, rows: usize, n: usize) -> Result<()
             _ => false,
         };
         if !fits {
-            return Err(ReferenceError::Input { name: input.name.clone(), kind: input.kind.words(), rows, n });
+            return Err(not_given(&input.name, &input.kind.words(), rows, n));
         }
     }
     Ok(())

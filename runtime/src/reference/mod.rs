@@ -17,9 +17,8 @@ mod sddmm_epilogue;
 mod tolerance;
 mod verify;
 
-use bsr_codegen::Scale;
+use bsr_codegen::{Refusal, Scale};
 use rayon::prelude::*;
-use thiserror::Error;
 
 pub use bounds::Bounds;
 pub use compare::{Comparison, relative_error, unwritten};
@@ -31,7 +30,8 @@ pub(crate) use tolerance::{f32_sums, half_ulp};
 pub use tolerance::{tolerance, tolerance_of};
 pub use verify::WrongResult;
 
-use crate::{Bsr, BsrError, DenseView, Element, Scales, ScalesError};
+use crate::extents::inner;
+use crate::{Bsr, DenseView, Element, Scales};
 
 /// Rows of C that one task computes: enough to use a widened panel of B many times.
 const TASK_ROWS: usize = 32;
@@ -39,74 +39,17 @@ const TASK_ROWS: usize = 32;
 /// a scale.
 const PANEL: (usize, usize) = (Scales::GROUP, 64);
 
-/// Why a reference could not be computed or compared.
-#[derive(Clone, PartialEq, Error)]
-#[non_exhaustive]
-pub enum ReferenceError {
-    /// A and B do not fit together.
-    #[error("A is {m} x {k}, B is {b_rows} x {n}: the columns of A are the rows of B; give B {k} rows")]
-    Inner {
-        /// Rows of A.
-        m: usize,
-        /// Columns of A.
-        k: usize,
-        /// Rows of B.
-        b_rows: usize,
-        /// Columns of B.
-        n: usize,
-    },
-    /// A row that the matrix does not have.
-    #[error("rows[{at}] = {row} is not a row of a matrix with {rows} rows; ask for rows in 0..{rows}")]
-    Row {
-        /// Position in the list of rows.
-        at: usize,
-        /// The row.
-        row: usize,
-        /// Rows of the matrix.
-        rows: usize,
-    },
-    /// Two results of different size.
-    #[error("{got} elements against {rows} * {cols} = {} wanted; compare matrices of one shape", rows * cols)]
-    Shape {
-        /// Elements to judge.
-        got: usize,
-        /// Rows wanted.
-        rows: usize,
-        /// Columns wanted.
-        cols: usize,
-    },
-    /// A sparse operand whose transposed blocks cannot be counted.
-    #[error(transparent)]
-    Bsr(#[from] BsrError),
-    /// An epilogue's parameter that is given nothing, or something of another shape.
-    #[error(
-        "the epilogue's `{name}: {kind}` is not given for {rows} rows and {n} columns; give every parameter its values"
-    )]
-    Input {
-        /// The parameter.
-        name: String,
-        /// Its type.
-        kind: String,
-        /// Rows that are evaluated, from the first on.
-        rows: usize,
-        /// Columns of C.
-        n: usize,
-    },
-    /// Scales that do not belong to the operands.
-    #[error(transparent)]
-    Scales(#[from] ScalesError),
+/// A row that a matrix with `rows` rows does not have.
+fn no_row(at: usize, row: usize, rows: usize) -> Refusal {
+    Refusal::new(format!("rows[{at}] = {row} is not a row of a matrix with {rows} rows"))
+        .help(format!("ask for rows in 0..{rows}"))
 }
-
-bsr_codegen::message_as_debug!(ReferenceError);
 
 /// The product A * B as `rows * n` values, row by row, accumulated in `f64`; only stored blocks are multiplied.
 ///
 /// # Errors
 /// When B does not have as many rows as A has columns.
-pub fn multiply<'b, A: Element, B: Element>(
-    a: &Bsr<A>,
-    b: impl Into<DenseView<'b, B>>,
-) -> Result<Vec<f64>, ReferenceError> {
+pub fn multiply<'b, A: Element, B: Element>(a: &Bsr<A>, b: impl Into<DenseView<'b, B>>) -> Result<Vec<f64>, Refusal> {
     let rows: Vec<usize> = (0..a.rows()).collect();
     multiply_rows(a, b, &rows)
 }
@@ -119,7 +62,7 @@ pub fn multiply_scaled<'b, A: Element, B: Element>(
     a: &Bsr<A>,
     b: impl Into<DenseView<'b, B>>,
     scales: &Scales,
-) -> Result<Vec<f64>, ReferenceError> {
+) -> Result<Vec<f64>, Refusal> {
     let rows: Vec<usize> = (0..a.rows()).collect();
     multiply_rows_scaled(a, b, scales, &rows)
 }
@@ -133,7 +76,7 @@ pub fn multiply_rows<'b, A: Element, B: Element>(
     a: &Bsr<A>,
     b: impl Into<DenseView<'b, B>>,
     rows: &[usize],
-) -> Result<Vec<f64>, ReferenceError> {
+) -> Result<Vec<f64>, Refusal> {
     multiply_rows_scaled(a, b, &Scales::NONE, rows)
 }
 
@@ -147,15 +90,15 @@ pub fn multiply_rows_scaled<'b, A: Element, B: Element>(
     b: impl Into<DenseView<'b, B>>,
     scales: &Scales,
     rows: &[usize],
-) -> Result<Vec<f64>, ReferenceError> {
+) -> Result<Vec<f64>, Refusal> {
     let b = b.into();
     let n = b.cols();
     if a.cols() != b.rows() {
-        return Err(ReferenceError::Inner { m: a.rows(), k: a.cols(), b_rows: b.rows(), n });
+        return Err(inner((a.rows(), a.cols()), (b.rows(), n)));
     }
     scales.check(a.structure(), n)?;
     if let Some(at) = rows.iter().position(|&row| row >= a.rows()) {
-        return Err(ReferenceError::Row { at, row: rows[at], rows: a.rows() });
+        return Err(no_row(at, rows[at], a.rows()));
     }
     let mut product = vec![0.0; rows.len() * n];
     if n == 0 {

@@ -1,8 +1,9 @@
 //! The reference of every operation: each is the product of a block-sparse matrix with a dense one, or its transpose.
 
-use bsr_codegen::{KernelSpec, Layout, Op};
+use bsr_codegen::{KernelSpec, Layout, Op, Refusal};
 
-use super::{ReferenceError, multiply_rows_scaled};
+use super::{multiply_rows_scaled, no_row};
+use crate::extents::inner;
 use crate::{Bsr, Dense, DenseView, Element, Scales};
 
 /// The product that `spec` says of its sparse factor and its dense one, A and B of `dsd`, B and A of `dds`: all rows of
@@ -15,7 +16,7 @@ pub fn product<'d, S: Element, D: Element>(
     sparse: &Bsr<S>,
     dense: impl Into<DenseView<'d, D>>,
     scales: &Scales,
-) -> Result<Vec<f64>, ReferenceError> {
+) -> Result<Vec<f64>, Refusal> {
     let dense = dense.into();
     let rows = match (spec.op, spec.transpose.is_on()) {
         (Op::Dds, _) => dense.rows(),
@@ -36,7 +37,7 @@ pub fn product_rows<'d, S: Element, D: Element>(
     dense: impl Into<DenseView<'d, D>>,
     scales: &Scales,
     rows: &[usize],
-) -> Result<Vec<f64>, ReferenceError> {
+) -> Result<Vec<f64>, Refusal> {
     let dense = dense.into();
     let transposed;
     // A^T of A^T B, and B^T of C^T = B^T A^T.
@@ -50,11 +51,10 @@ pub fn product_rows<'d, S: Element, D: Element>(
         return multiply_rows_scaled(left, dense, scales, rows);
     }
     if left.cols() != dense.cols() {
-        let (m, k) = (dense.rows(), dense.cols());
-        return Err(ReferenceError::Inner { m, k, b_rows: left.cols(), n: left.rows() });
+        return Err(inner((dense.rows(), dense.cols()), (left.cols(), left.rows())));
     }
     if let Some(at) = rows.iter().position(|&row| row >= dense.rows()) {
-        return Err(ReferenceError::Row { at, row: rows[at], rows: dense.rows() });
+        return Err(no_row(at, rows[at], dense.rows()));
     }
     // Zero stands for what a view does not have, and it has all of its rows.
     let pick = |row: usize, col: usize| dense.get(rows[row], col).unwrap_or(D::ZERO);

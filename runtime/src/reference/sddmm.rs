@@ -2,7 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::{PANEL, ReferenceError, add_row, widen_panel};
+use bsr_codegen::Refusal;
+
+use super::compare::other_shape;
+use super::{PANEL, add_row, no_row, widen_panel};
+use crate::extents::inner;
 use crate::{DenseView, Element, Structure};
 
 /// The values of the blocks of A * B that `structure` stores, accumulated in `f64`: block after block, row by row, with
@@ -17,7 +21,7 @@ pub fn sddmm<'v, A: Element, B: Element>(
     a: impl Into<DenseView<'v, A>>,
     b: impl Into<DenseView<'v, B>>,
     structure: &Structure,
-) -> Result<Vec<f64>, ReferenceError> {
+) -> Result<Vec<f64>, Refusal> {
     let blocks: Vec<usize> = (0..structure.nnzb()).collect();
     sddmm_blocks(a, b, structure, &blocks)
 }
@@ -31,17 +35,16 @@ pub fn sddmm_blocks<'v, A: Element, B: Element>(
     b: impl Into<DenseView<'v, B>>,
     structure: &Structure,
     blocks: &[usize],
-) -> Result<Vec<f64>, ReferenceError> {
+) -> Result<Vec<f64>, Refusal> {
     let (a, b) = (a.into(), b.into());
     if a.cols() != b.rows() {
-        return Err(ReferenceError::Inner { m: a.rows(), k: a.cols(), b_rows: b.rows(), n: b.cols() });
+        return Err(inner((a.rows(), a.cols()), (b.rows(), b.cols())));
     }
     if (a.rows(), b.cols()) != (structure.rows(), structure.cols()) {
-        let (rows, cols) = (structure.rows(), structure.cols());
-        return Err(ReferenceError::Shape { got: a.rows() * b.cols(), rows, cols });
+        return Err(other_shape(a.rows() * b.cols(), structure.rows(), structure.cols()));
     }
     if let Some(at) = blocks.iter().position(|block| *block >= structure.nnzb()) {
-        return Err(ReferenceError::Row { at, row: blocks[at], rows: structure.nnzb() });
+        return Err(no_row(at, blocks[at], structure.nnzb()));
     }
     let (bm, bk) = structure.block();
     let mut values = vec![0.0; blocks.len() * bm * bk];

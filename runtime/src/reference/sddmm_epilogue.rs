@@ -1,12 +1,12 @@
 //! What an epilogue makes of the stored blocks of an SDDMM, in f64, and how far off a kernel may be.
 
-use bsr_codegen::KernelSpec;
 use bsr_codegen::epilogue::{Element, InputKind, Program};
+use bsr_codegen::{KernelSpec, Refusal};
 use rayon::prelude::*;
 
 use super::bounds::dense_magnitudes;
-use super::epilogue::{Evaluated, Fused, Magnitudes, Off, judged, unfused};
-use super::{ReferenceError, sddmm_blocks};
+use super::epilogue::{Evaluated, Fused, Magnitudes, Off, judged, not_given, unfused};
+use super::sddmm_blocks;
 use crate::epilogue::{Input, Inputs};
 use crate::{DenseView, Element as Value, Structure};
 
@@ -22,7 +22,7 @@ pub fn expected_blocks<'v, A: Value, B: Value>(
     structure: &Structure,
     blocks: &[usize],
     inputs: &Inputs,
-) -> Result<Fused, ReferenceError> {
+) -> Result<Fused, Refusal> {
     let (a, b) = (a.into(), b.into());
     let all: Vec<usize> = (0..structure.rows()).collect();
     let (product, of_rows) = match spec.transpose.is_on() {
@@ -49,7 +49,7 @@ pub fn expected_blocks<'v, A: Value, B: Value>(
 /// tolerance is as in [`fuse`](super::fuse).
 ///
 /// # Errors
-/// [`ReferenceError::Input`] for a parameter that is given nothing, or something of another shape or pattern.
+/// A parameter that is given nothing, or something of another shape or pattern.
 pub fn fuse_blocks(
     spec: &KernelSpec,
     product: Vec<f64>,
@@ -57,7 +57,7 @@ pub fn fuse_blocks(
     blocks: &[usize],
     k: usize,
     inputs: &Inputs,
-) -> Result<Fused, ReferenceError> {
+) -> Result<Fused, Refusal> {
     fuse_blocks_within(spec, product, structure, blocks, k, inputs, None)
 }
 
@@ -70,7 +70,7 @@ fn fuse_blocks_within(
     k: usize,
     inputs: &Inputs,
     magnitudes: Magnitudes<'_>,
-) -> Result<Fused, ReferenceError> {
+) -> Result<Fused, Refusal> {
     let Some(epilogue) = spec.epilogue else { return Ok(unfused(spec, product, k, magnitudes)) };
     let program = epilogue.program();
     check(program, inputs, structure)?;
@@ -162,7 +162,7 @@ impl Elements<'_> {
     }
 }
 
-fn check(program: &Program, inputs: &Inputs, structure: &Structure) -> Result<(), ReferenceError> {
+fn check(program: &Program, inputs: &Inputs, structure: &Structure) -> Result<(), Refusal> {
     let (rows, n) = (structure.rows(), structure.cols());
     for input in program.inputs() {
         let fits = match (input.kind, inputs.get(&input.name)) {
@@ -175,7 +175,7 @@ fn check(program: &Program, inputs: &Inputs, structure: &Structure) -> Result<()
             _ => false,
         };
         if !fits {
-            return Err(ReferenceError::Input { name: input.name.clone(), kind: input.kind.words(), rows, n });
+            return Err(not_given(&input.name, &input.kind.words(), rows, n));
         }
     }
     Ok(())

@@ -1,16 +1,16 @@
 //! Whether a whole result is right: in the norm of all errors, and in each element.
 
-use super::{Comparison, Fused, ReferenceError};
+use super::{Comparison, Fused};
 use crate::{DenseView, Element};
-use bsr_codegen::Layout;
+use bsr_codegen::{Layout, Refusal};
 
 /// How a result differs from the reference by more than rounding explains.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("wrong result: {0}")]
 pub struct WrongResult(String);
 
-impl From<ReferenceError> for WrongResult {
-    fn from(error: ReferenceError) -> Self {
+impl From<Refusal> for WrongResult {
+    fn from(error: Refusal) -> Self {
         Self(error.to_string())
     }
 }

@@ -26,18 +26,19 @@
 
 mod cluster;
 
-pub use crate::permutation::{Permutation, PermutationError};
+pub use crate::permutation::Permutation;
 pub use cluster::cluster;
 
-use crate::prune::{Keep, PruneError, prune};
+use crate::prune::{Keep, prune};
 use crate::read::Sparse;
-use crate::{Bsr, BsrError, Element};
+use crate::{Bsr, Element};
+use bsr_codegen::Refusal;
 
 /// An order of rows in which fewer blocks of size `block` hold the matrix; `None` if none was found.
 ///
 /// # Errors
 /// When the block has a zero side, or the blocks cannot be addressed.
-pub fn rows(sparse: &Sparse, block: (usize, usize)) -> Result<Option<Permutation>, BsrError> {
+pub fn rows(sparse: &Sparse, block: (usize, usize)) -> Result<Option<Permutation>, Refusal> {
     let order = cluster(&sparse.structure((1, block.1))?, block.0);
     let blocks = sparse.structure(block)?.nnzb();
     let fewer = reordered(sparse, &order).structure(block)?.nnzb();
@@ -49,7 +50,7 @@ pub fn rows(sparse: &Sparse, block: (usize, usize)) -> Result<Option<Permutation
 ///
 /// # Errors
 /// As [`prune`].
-pub fn rows_to_prune(sparse: &Sparse, block: (usize, usize), keep: Keep) -> Result<Option<Permutation>, PruneError> {
+pub fn rows_to_prune(sparse: &Sparse, block: (usize, usize), keep: Keep) -> Result<Option<Permutation>, Refusal> {
     let order = cluster(prune(sparse, (1, block.1), keep)?.structure(), block.0);
     let norm = prune(sparse, block, keep)?.norm();
     let more = prune(&reordered(sparse, &order), block, keep)?.norm();
@@ -73,7 +74,7 @@ impl<T: Element> Reordered<T> {
     ///
     /// # Errors
     /// When the order is of another number of rows.
-    pub fn new(matrix: Bsr<T>, order: Permutation) -> Result<Self, PermutationError> {
+    pub fn new(matrix: Bsr<T>, order: Permutation) -> Result<Self, Refusal> {
         order.check_rows(matrix.rows())?;
         Ok(Self { matrix, order })
     }

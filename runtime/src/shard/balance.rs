@@ -2,19 +2,23 @@
 
 use std::ops::Range;
 
-use super::ShardError;
+use bsr_codegen::Refusal;
 
 /// Cuts a list into `ranks` ranges that follow one another, none of them empty, so that the largest sum of weights in a
 /// range is as small as it can be. It is at most the average, rounded up, and the largest weight less one.
 ///
 /// # Errors
-/// [`ShardError::NoRanks`]; [`ShardError::TooMany`] where a range would be empty.
-pub fn balanced(weights: &[u64], ranks: usize) -> Result<Vec<Range<usize>>, ShardError> {
+/// No ranks; more ranks than weights, so that a range would be empty.
+pub fn balanced(weights: &[u64], ranks: usize) -> Result<Vec<Range<usize>>, Refusal> {
     if ranks == 0 {
-        return Err(ShardError::NoRanks);
+        return Err(Refusal::new("a matrix cannot be divided among 0 ranks").help("give the number of GPUs"));
     }
     if ranks > weights.len() {
-        return Err(ShardError::TooMany { ranks, lines: weights.len() });
+        let (lines, idle) = (weights.len(), ranks - weights.len());
+        let fact = format!(
+            "{ranks} ranks share {lines} whole block rows or columns, so that {idle} of them would own nothing"
+        );
+        return Err(Refusal::new(fact).help(format!("use at most {lines} ranks, or smaller blocks")));
     }
     let limit = smallest_limit(weights, ranks);
     let (mut cuts, mut start) = (Vec::with_capacity(ranks), 0);

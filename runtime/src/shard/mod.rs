@@ -17,14 +17,14 @@
 //! ```
 
 mod balance;
-mod error;
 mod parts;
 
 use std::fmt;
 use std::ops::Range;
 
 pub use balance::balanced;
-pub use error::ShardError;
+
+use bsr_codegen::Refusal;
 
 use crate::Structure;
 
@@ -68,8 +68,8 @@ impl Sharding {
     /// Divides the block rows of a matrix among ranks, in their order.
     ///
     /// # Errors
-    /// [`ShardError`] without ranks, or with more ranks than block rows.
-    pub fn rows(structure: &Structure, ranks: usize) -> Result<Self, ShardError> {
+    /// No ranks, or more ranks than block rows.
+    pub fn rows(structure: &Structure, ranks: usize) -> Result<Self, Refusal> {
         let weights: Vec<u64> = structure.row_lengths().map(|blocks| blocks as u64).collect();
         Ok(Self::cut(structure, Side::Rows, &balanced(&weights, ranks)?))
     }
@@ -77,8 +77,8 @@ impl Sharding {
     /// Divides the block columns of a matrix among ranks, in their order.
     ///
     /// # Errors
-    /// [`ShardError`] without ranks, or with more ranks than block columns.
-    pub fn cols(structure: &Structure, ranks: usize) -> Result<Self, ShardError> {
+    /// No ranks, or more ranks than block columns.
+    pub fn cols(structure: &Structure, ranks: usize) -> Result<Self, Refusal> {
         Ok(Self::cut(structure, Side::Cols, &balanced(&column_lengths(structure), ranks)?))
     }
 
@@ -86,11 +86,12 @@ impl Sharding {
     /// balanced by the stored blocks of both. The product of a rank's two shards is its part of the sum of the whole.
     ///
     /// # Errors
-    /// [`ShardError::Hidden`] where the features differ; [`ShardError`] where there are fewer places to cut than ranks need.
-    pub fn hidden(up: &Structure, down: &Structure, ranks: usize) -> Result<(Self, Self), ShardError> {
+    /// Layers with other features, or fewer places to cut than ranks need.
+    pub fn hidden(up: &Structure, down: &Structure, ranks: usize) -> Result<(Self, Self), Refusal> {
         let (features, inputs) = (up.rows(), down.cols());
         if features != inputs {
-            return Err(ShardError::Hidden { outputs: features, inputs });
+            let fact = format!("the first layer has {features} outputs and the second {inputs} inputs");
+            return Err(Refusal::new(fact).help("both numbers are equal"));
         }
         let (step_up, step_down) = (up.block().0, down.block().1);
         // Both are cut between whole blocks: at multiples of both sides.

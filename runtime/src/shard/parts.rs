@@ -1,6 +1,8 @@
 //! The matrices that ranks own, and the whole again.
 
-use super::{Owned, ShardError, Sharding, Side};
+use bsr_codegen::Refusal;
+
+use super::{Owned, Sharding, Side};
 use crate::{Bsr, Element, Structure};
 
 impl Sharding {
@@ -56,10 +58,12 @@ impl Sharding {
     /// The whole matrix, of the shards of all ranks in their order.
     ///
     /// # Errors
-    /// [`ShardError::Count`] or [`ShardError::Shape`] where they are not the shards of this division.
-    pub fn gather<T: Element>(&self, shards: &[Bsr<T>]) -> Result<Bsr<T>, ShardError> {
+    /// Matrices that are not the shards of this division.
+    pub fn gather<T: Element>(&self, shards: &[Bsr<T>]) -> Result<Bsr<T>, Refusal> {
         if shards.len() != self.ranks.len() {
-            return Err(ShardError::Count { shards: shards.len(), ranks: self.ranks.len() });
+            let (shards, ranks) = (shards.len(), self.ranks.len());
+            return Err(Refusal::new(format!("{shards} shards of a matrix that {ranks} ranks own"))
+                .help("give the shards of all ranks, in their order"));
         }
         self.check(shards)?;
         match self.side {
@@ -68,7 +72,7 @@ impl Sharding {
         }
     }
 
-    fn check<T: Element>(&self, shards: &[Bsr<T>]) -> Result<(), ShardError> {
+    fn check<T: Element>(&self, shards: &[Bsr<T>]) -> Result<(), Refusal> {
         let first = &shards[0];
         for (rank, (shard, Owned { elements, .. })) in shards.iter().zip(&self.ranks).enumerate() {
             let (along, across, expected) = match self.side {
@@ -78,14 +82,17 @@ impl Sharding {
             if along != elements.len() || across != expected || shard.block() != first.block() {
                 let (rows, cols, (bm, bk)) = (shard.rows(), shard.cols(), shard.block());
                 let (owned, side, block) = (elements.len(), self.side.as_str(), first.block());
-                return Err(ShardError::Shape { rank, rows, cols, bm, bk, owned, side, block });
+                let shard = format!("the shard of rank {rank} is {rows} x {cols} in blocks of {bm} x {bk}");
+                let whole = format!("a matrix with blocks of {} x {}", block.0, block.1);
+                return Err(Refusal::new(format!("{shard}, and this rank owns {owned} {side} of {whole}"))
+                    .help("give the shards in the order of the ranks"));
             }
         }
         Ok(())
     }
 }
 
-fn gather_rows<T: Element>(shards: &[Bsr<T>]) -> Result<Bsr<T>, ShardError> {
+fn gather_rows<T: Element>(shards: &[Bsr<T>]) -> Result<Bsr<T>, Refusal> {
     let rows = shards.iter().map(Bsr::rows).sum();
     let (mut row_ptr, mut col_idx, mut values) = (vec![0], Vec::new(), Vec::new());
     for shard in shards {
@@ -94,10 +101,10 @@ fn gather_rows<T: Element>(shards: &[Bsr<T>]) -> Result<Bsr<T>, ShardError> {
         col_idx.extend_from_slice(shard.col_idx());
         values.extend_from_slice(shard.values());
     }
-    Ok(Bsr::new(rows, shards[0].cols(), shards[0].block(), row_ptr, col_idx, values)?)
+    Bsr::new(rows, shards[0].cols(), shards[0].block(), row_ptr, col_idx, values)
 }
 
-fn gather_cols<T: Element>(shards: &[Bsr<T>], sharding: &Sharding) -> Result<Bsr<T>, ShardError> {
+fn gather_cols<T: Element>(shards: &[Bsr<T>], sharding: &Sharding) -> Result<Bsr<T>, Refusal> {
     let cols = shards.iter().map(Bsr::cols).sum();
     let (mut row_ptr, mut col_idx, mut values) = (vec![0], Vec::new(), Vec::new());
     for block_row in 0..shards[0].block_rows() {
@@ -109,5 +116,5 @@ fn gather_cols<T: Element>(shards: &[Bsr<T>], sharding: &Sharding) -> Result<Bsr
         }
         row_ptr.push(col_idx.len() as i32);
     }
-    Ok(Bsr::new(shards[0].rows(), cols, shards[0].block(), row_ptr, col_idx, values)?)
+    Bsr::new(shards[0].rows(), cols, shards[0].block(), row_ptr, col_idx, values)
 }

@@ -1,16 +1,16 @@
 //! Two traces in one file: each CTA of the first has the same one of the second below it.
 
+use bsr_codegen::Refusal;
 use serde_json::{Value, json};
 
-use super::decode::TimelineError;
 use super::perfetto::TRACKS;
 use super::read::Trace;
 
 /// Both traces in one file, for ui.perfetto.dev or chrome://tracing: their processes in turns, called A and B.
 ///
 /// # Errors
-/// [`TimelineError::NoTrace`] for JSON that is no trace of a kernel's roles.
-pub fn beside(a: &Value, b: &Value) -> Result<Value, TimelineError> {
+/// JSON that is no trace of a kernel's roles.
+pub fn beside(a: &Value, b: &Value) -> Result<Value, Refusal> {
     // No process, thread or flow of one is one of the other.
     let last = |key: &str| events_of(a).filter_map(|event| event[key].as_u64()).max().unwrap_or_default();
     let more = [("pid", last("pid")), ("tid", last("pid").saturating_mul(TRACKS)), ("id", last("id"))];

@@ -1,7 +1,7 @@
 //! From the words of the rings to slices of each role's time.
 
-use bsr_codegen::Plan;
 use bsr_codegen::probes::{HEADER_BYTES, Kind, Probes, RECORD_BYTES, Roles};
+use bsr_codegen::{Plan, Refusal};
 
 /// Which clock the records were written by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,59 +80,6 @@ pub struct Tile {
     pub place: [u32; 3],
 }
 
-/// Why records are no timeline.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum TimelineError {
-    /// The plan's kernel records nothing.
-    #[error("the kernel has no probes, so it recorded nothing\n  help: a plan that `Plan::probed` made")]
-    NotProbed,
-    /// The rings have another size.
-    #[error("{found} words of records; the rings of this plan have {expected}")]
-    Length {
-        /// Words given.
-        found: usize,
-        /// Words of the plan's rings.
-        expected: usize,
-    },
-    /// A record of no known kind.
-    #[error(
-        "record {record} of {role} of CTA {cta} has the code {code}, and kinds have codes below {kinds}: the records are not \
-         those of this kernel"
-    )]
-    Code {
-        /// The CTA.
-        cta: u32,
-        /// The role.
-        role: String,
-        /// The number of the record.
-        record: usize,
-        /// Its code.
-        code: u32,
-        /// How many kinds there are.
-        kinds: usize,
-    },
-    /// No CTA wrote anything.
-    #[error(
-        "none of the CTAs {first} to {last} wrote a record: the grid has fewer, or they had nothing to do\n  help: CTA 0 is \
-         always there"
-    )]
-    Empty {
-        /// The first CTA that was asked for.
-        first: u32,
-        /// The last one.
-        last: u32,
-    },
-    /// A file that is no trace of this program.
-    #[error("no trace of a kernel's roles: {why}\n  help: a file that `bsr trace SPEC -o FILE` wrote")]
-    NoTrace {
-        /// What it lacks.
-        why: String,
-    },
-}
-
-bsr_codegen::message_as_debug!(TimelineError);
-
 const HEADER: usize = HEADER_BYTES as usize / 4;
 /// Words of a header: the bytes of header and records, the multiprocessor, the clock at the kernel's first instruction, which the
 /// first ring of a CTA has for all.
@@ -145,12 +92,15 @@ impl Timeline {
     /// Reads what a probed plan's kernel left in its rings.
     ///
     /// # Errors
-    /// [`TimelineError`]: records of another kernel, or none.
-    pub fn new(plan: &Plan, words: &[u32], clock: Clock) -> Result<Self, TimelineError> {
-        let (probes, roles) = plan.probes().ok_or(TimelineError::NotProbed)?;
+    /// Records of another kernel, or none.
+    pub fn new(plan: &Plan, words: &[u32], clock: Clock) -> Result<Self, Refusal> {
+        let (probes, roles) = plan.probes().ok_or_else(|| {
+            Refusal::new("the kernel has no probes, so it recorded nothing").help("a plan that `Plan::probed` made")
+        })?;
         let expected = probes.bytes(roles) / 4;
         if words.len() != expected {
-            return Err(TimelineError::Length { found: words.len(), expected });
+            let found = words.len();
+            return Err(Refusal::new(format!("{found} words of records; the rings of this plan have {expected}")));
         }
         let mut ctas = vec![];
         let rings = words.chunks_exact(probes.ring_bytes() as usize / 4);
@@ -165,7 +115,10 @@ impl Timeline {
             }
         }
         if ctas.is_empty() {
-            return Err(TimelineError::Empty { first: probes.first, last: probes.first + probes.ctas - 1 });
+            let (first, last) = (probes.first, probes.first + probes.ctas - 1);
+            return Err(Refusal::new(format!("none of the CTAs {first} to {last} wrote a record"))
+                .why("the grid has fewer, or they had nothing to do")
+                .help("CTA 0 is always there"));
         }
         Ok(Self { spec: plan.spec().to_string(), clock, ctas, roles: *roles })
     }
@@ -177,7 +130,7 @@ fn track(
     role: usize,
     (cta, entered): (u32, u32),
     ring: &[u32],
-) -> Result<Option<Track>, TimelineError> {
+) -> Result<Option<Track>, Refusal> {
     let (header, records) = ring.split_at(HEADER);
     let wide = |at: usize| u64::from(header[at]) | u64::from(header[at + 1]) << 32;
     let anchors = [(wide(0), wide(2)), (wide(4), wide(6))];
@@ -196,7 +149,9 @@ fn track(
         let &[end, code] = record else { continue };
         let argument = code >> 8;
         let Some(kind) = Kind::of_code(code) else {
-            return Err(TimelineError::Code { cta, role: name, record: number, code, kinds: Kind::ALL.len() });
+            let (place, kinds) = (format!("record {number} of {name} of CTA {cta}"), Kind::ALL.len());
+            return Err(Refusal::new(format!("{place} has the code {code}, and kinds have codes below {kinds}"))
+                .help("read the records with the plan of the kernel that wrote them"));
         };
         if kind == Kind::Tile {
             if argument == 0 {

@@ -37,8 +37,8 @@ mod simulated;
 mod summary;
 
 pub use beside::beside;
-pub use decode::{Clock, Cta, Slice, Tile, Timeline, TimelineError, Track};
-pub use read::{Lane, Span, Trace};
+pub use decode::{Clock, Cta, Slice, Tile, Timeline, Track};
+pub use read::{Lane, Span, Trace, lacks};
 pub(crate) use rings::Rings;
 #[cfg(feature = "simulator")]
 pub(crate) use simulated::{Records, rings};

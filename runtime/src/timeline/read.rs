@@ -1,11 +1,12 @@
 //! A trace as its file tells it: what [`Timeline::perfetto`](super::Timeline::perfetto) drew, on another day perhaps.
 
+use bsr_codegen::Refusal;
 use std::collections::BTreeMap;
 
 use bsr_codegen::probes::Group;
 use serde_json::Value;
 
-use super::decode::{Clock, TimelineError};
+use super::decode::Clock;
 use super::perfetto::{SIMULATED, TILE};
 
 /// What the roles of some CTAs did. Times are microseconds of a GPU, or cycles of the simulator.
@@ -51,8 +52,8 @@ impl Trace {
     /// Reads a file's JSON.
     ///
     /// # Errors
-    /// [`TimelineError::NoTrace`] for JSON that is no trace of a kernel's roles.
-    pub fn read(trace: &Value) -> Result<Self, TimelineError> {
+    /// JSON that is no trace of a kernel's roles.
+    pub fn read(trace: &Value) -> Result<Self, Refusal> {
         let other = &trace["otherData"];
         let events = trace["traceEvents"].as_array().ok_or_else(|| lacks("there are no `traceEvents`"))?;
         let tracks = other["roles"].as_array().ok_or_else(|| lacks("`otherData` names no `roles`"))?;
@@ -97,6 +98,8 @@ impl Trace {
     }
 }
 
-fn lacks(why: &str) -> TimelineError {
-    TimelineError::NoTrace { why: why.to_owned() }
+/// A file that is no trace of this program: what it lacks.
+#[doc(hidden)]
+pub fn lacks(why: impl std::fmt::Display) -> Refusal {
+    Refusal::new(format!("no trace of a kernel's roles: {why}")).help("a file that `bsr trace SPEC -o FILE` wrote")
 }

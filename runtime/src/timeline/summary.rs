@@ -1,11 +1,11 @@
 //! What the time of each role went to, read off a trace, and where two traces differ.
 
+use bsr_codegen::Refusal;
 use std::fmt;
 
 use bsr_codegen::probes::Group;
 use serde_json::Value;
 
-use super::decode::TimelineError;
 use super::read::{Lane, Trace};
 
 /// The shares of each role's time, over all CTAs of a trace.
@@ -38,8 +38,8 @@ impl Summary {
     /// Sums the slices of a trace's JSON.
     ///
     /// # Errors
-    /// [`TimelineError::NoTrace`] for JSON that is no trace of a kernel's roles.
-    pub fn of_trace(trace: &Value) -> Result<Self, TimelineError> {
+    /// JSON that is no trace of a kernel's roles.
+    pub fn of_trace(trace: &Value) -> Result<Self, Refusal> {
         Trace::read(trace).map(|trace| Self::of(&trace))
     }
 

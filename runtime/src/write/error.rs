@@ -4,10 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Refusal};
 use thiserror::Error;
-
-use crate::reorder::PermutationError;
 
 /// Why a file was not written: which one, the fact, and what to do. Nothing was changed.
 pub struct WriteError {
@@ -58,26 +56,18 @@ pub enum WriteProblem {
     #[error("cannot be written: {0}")]
     Io(#[from] io::Error),
     /// It is there.
-    #[error("the file is there; choose another name, or say that it may be overwritten")]
+    #[error("the file is there\n  help: choose another name, or say that it may be overwritten")]
     Exists,
-    /// Its name does not say a format that is written.
-    #[error(
-        "{}; matrices are written as .npz or .safetensors",
-        match extension { Some(text) => format!("the extension is .{text}"), None => "the name has no extension".into() }
-    )]
-    Extension {
-        /// The last extension of the name, if it has one.
-        extension: Option<String>,
-    },
-    /// An element type that is not written.
-    #[error("elements of type {dtype}; write f16, bf16 or f32: Bsr::cast")]
-    Dtype {
-        /// The type.
-        dtype: Dtype,
-    },
-    /// The order of another matrix.
+    /// A name, an element type or an order of rows that is not written.
     #[error(transparent)]
-    Order(#[from] PermutationError),
+    Refused(#[from] Refusal),
 }
 
 bsr_codegen::message_as_debug!(WriteProblem);
+
+impl WriteProblem {
+    /// An element type that is not written.
+    pub(super) fn dtype(dtype: Dtype) -> Self {
+        Refusal::new(format!("elements of type {dtype}")).help("write f16, bf16 or f32: Bsr::cast").into()
+    }
+}

@@ -40,7 +40,7 @@ pub use file::{file, remove_partial_files};
 pub use identity::FileId;
 
 use crate::{Bsr, Element, Permutation};
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Refusal};
 use layout::padded;
 
 /// What to write besides the matrix, and over what.
@@ -65,7 +65,7 @@ pub struct Written {
 /// spares the work.
 ///
 /// # Errors
-/// [`WriteProblem::Extension`], [`WriteProblem::Exists`].
+/// Another extension; [`WriteProblem::Exists`].
 pub fn check(path: impl AsRef<Path>, overwrite: bool) -> Result<(), WriteError> {
     let path = path.as_ref();
     Format::of(path)?;
@@ -86,7 +86,7 @@ pub fn save<T: Element>(matrix: &Bsr<T>, path: impl AsRef<Path>, options: Option
     check(path, options.overwrite)?;
     let format = Format::of(path)?;
     if ![Dtype::F16, Dtype::BF16, Dtype::F32].contains(&T::DTYPE) {
-        return Err(problem(WriteProblem::Dtype { dtype: T::DTYPE }));
+        return Err(problem(WriteProblem::dtype(T::DTYPE)));
     }
     if let Some(order) = options.row_order {
         order.check_rows(matrix.rows()).map_err(|error| problem(error.into()))?;
@@ -112,7 +112,14 @@ impl Format {
         match extension.as_deref() {
             Some("npz") => Ok(Self::Npz),
             Some("safetensors") => Ok(Self::Safetensors),
-            _ => Err(WriteError::new(path, WriteProblem::Extension { extension })),
+            _ => {
+                let fact = match extension {
+                    Some(text) => format!("the extension is .{text}"),
+                    None => "the name has no extension".to_owned(),
+                };
+                let refusal = Refusal::new(fact).help("matrices are written as .npz or .safetensors");
+                Err(WriteError::new(path, refusal.into()))
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn write<T: Element>(
         Dtype::F16 => Kind::F16,
         Dtype::BF16 => Kind::BF16,
         Dtype::F32 => Kind::F32,
-        dtype => return Err(WriteProblem::Dtype { dtype }),
+        dtype => return Err(WriteProblem::dtype(dtype)),
     };
     let mut header = Header::default();
     // Widest elements first, so that all are aligned.

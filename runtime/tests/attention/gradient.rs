@@ -3,8 +3,9 @@
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
-    BlockList, Coverage, DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, HeadOrder, Mask, Saved,
-    Shape, Sharing, SimulatedGradient, Tensor, gradients_of_keys, gradients_of_queries, reference,
+    BlockList, Coverage, DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, HeadOrder, HostVector, Mask,
+    Saved, ScoreInputs, Shape, Sharing, SimulatedGradient, Tensor, UploadedVectors, gradients_of_keys,
+    gradients_of_queries, reference,
 };
 use bsr_runtime::gpu::{Device, DeviceBuffer, Plain, Stream};
 use bsr_runtime::simulated::{Options, Schedule};
@@ -37,6 +38,13 @@ const SLOPES: &str =
     "bm = 64, bn = 64, bk = 128, score = \"|slope: f32| s * scale - slope * (head + 1 + batch) * abs(i - j)\"";
 /// Queries without a key although they have blocks.
 const NOTHING: &str = "bm = 128, bn = 64, bk = 64, score = \"|| if i > j + 40 { s * scale } else { -inf }\"";
+
+/// Documents: by query and by key.
+const DOCUMENTS: &str = "bm = 64, bn = 64, bk = 64, dtype = bf16, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } \
+                         else { -inf }\"";
+/// Slopes by head, and a bias by key.
+const BIASED: &str = "bm = 128, bn = 128, bk = 128, score = \"|slope: Heads<f32>, bias: Cols<f16>, of_query: Rows<bf16>| s * scale - \
+                      slope * abs(i - j) + bias - of_query * bias\"";
 
 type MaskOf = fn((usize, usize), (usize, usize)) -> Mask;
 
@@ -120,8 +128,10 @@ fn cases() -> Vec<Case> {
         case(NOTHING, [1, 1, 1], [130, 130], partial),
     ];
     cases[18].problem.scalars = vec![70.0];
+    cases.extend([case(DOCUMENTS, [2, 4, 2], [200, 270], partial), case(BIASED, [2, 2, 1], [300, 410], partial)]);
     for (number, case) in cases.iter_mut().enumerate() {
         case.problem.seed = 10 * number as u64;
+        case.problem.vectors = HostVector::varied(&spec(case.spec), &case.problem.shape, number);
         case.with_lse_gradient = number % 3 == 1;
         case.problem.order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][number % 2];
     }
@@ -180,8 +190,7 @@ fn the_reference_is_the_slope_of_a_loss() {
         lse: &lse,
         output_gradient: &dout,
         lse_gradient: Some(&dlse),
-        scale,
-        scalars: &[],
+        inputs: ScoreInputs::new(scale),
     };
     let rows = |heads: usize, rows: usize| (0..heads * rows).map(move |at| [0, at / rows, at % rows]);
     let dq = gradients_of_queries(&shape, &mask, &saved, None, rows(4, 70));
@@ -228,15 +237,15 @@ fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
     let drawn = case.draw::<T>();
     let schedule = [Schedule::Scrambled, Schedule::Early, Schedule::Late][number / 3 % 3];
     let options = Options { schedule, seed: number as u64, ..Options::default() };
-    let (mut gradients, mut delta) = (vec![], None);
+    let (mut gradients, mut terms) = (vec![], None);
     for plan in plans(case.spec) {
         let kernel = SimulatedGradient::of_plan(&plan).unwrap().with_ctas([3, 1, 8][number % 3]);
-        let run = kernel.run(&drawn.saved(), delta.as_deref(), &drawn.mask, &options).map_err(|error| text(&error))?;
+        let run = kernel.run(&drawn.saved(), terms.as_ref(), &drawn.mask, &options).map_err(|error| text(&error))?;
         if !run.report.is_clean() {
             return Err(format!("{}: {:#?}", plan.spec(), run.report.findings));
         }
         gradients.extend(run.gradients);
-        delta = Some(run.delta);
+        terms = Some(run.terms);
     }
     drawn.verify([&gradients[0], &gradients[1], &gradients[2]], usize::MAX).map(drop)
 }
@@ -262,6 +271,8 @@ fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String
         [&drawn.output, &drawn.output_gradient].map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
     let lse = DeviceBuffer::from_slice(device, &drawn.lse).unwrap();
     let lse_gradient = drawn.lse_gradient.as_ref().map(|values| DeviceBuffer::from_slice(device, values).unwrap());
+    let uploaded = UploadedVectors::new(device, &drawn.vectors).unwrap();
+    let vectors = uploaded.each();
     let inputs = GradientInputs {
         tensors: [&q, &k, &v],
         output: &output,
@@ -270,6 +281,7 @@ fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String
         lse_gradient: lse_gradient.as_ref(),
         scale: drawn.scale,
         scalars: &drawn.scalars,
+        vectors: &vectors,
     };
     let stream = Stream::new(device).unwrap();
     let mut results = vec![];
@@ -279,10 +291,10 @@ fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String
             gradient.fill_bytes(T::POISON_BYTE).unwrap();
             gradient
         });
-        let mut delta = DeviceBuffer::<f32>::uninit(device, drawn.lse.len()).unwrap();
-        delta.fill_bytes(0xFF).unwrap();
+        let mut workspace = DeviceBuffer::<f32>::uninit(device, pattern.workspace_len()).unwrap();
+        workspace.fill_bytes(0xFF).unwrap();
         let [dq, dk, dv] = gradients.each_mut();
-        let mut outputs = GradientOutputs { dq, dk, dv, delta: &mut delta };
+        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut workspace };
         launcher.launch(&stream, &inputs, &pattern, &mut outputs).map_err(|error| text(&error))?;
         stream.synchronize().map_err(|error| text(&error))?;
         results.push(gradients.each_ref().map(|gradient| gradient.download().unwrap()));
@@ -309,7 +321,7 @@ fn what_does_not_fit_is_refused_in_words() {
     let saved = drawn.saved();
     refused(&Saved { lse: &drawn.lse[1..], ..saved }, &drawn.mask, "LSE has 199 elements");
     refused(&Saved { output: &drawn.tensors[1], ..saved }, &drawn.mask, "O is [1, 1, 90, 64]");
-    refused(&Saved { scale: -1.0, ..saved }, &drawn.mask, "a scale of -1");
+    refused(&Saved { inputs: ScoreInputs::new(-1.0), ..saved }, &drawn.mask, "a scale of -1");
     refused(&saved, &full((100, 91), (64, 64)), "the mask is of 100 queries x 91 keys");
     refused(&saved, &full((100, 90), (128, 64)), "the mask has 128 x 64 blocks");
     let forward = Plan::new(&spec(text)).unwrap();

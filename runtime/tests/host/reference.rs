@@ -1,6 +1,6 @@
 //! The reference multiply against the plainest possible one, and the measure of error.
 
-use bsr_runtime::reference::{self, Comparison, ReferenceError, relative_error};
+use bsr_runtime::reference::{self, Comparison, relative_error};
 use bsr_runtime::{Bsr, Dense, Element, Layout, Pattern, Scale, Scales, e4m3, e5m2};
 use half::{bf16, f16};
 
@@ -116,7 +116,7 @@ fn scales_multiply_the_sums_they_belong_to() {
         let (b, too_few) =
             (Dense::<e5m2>::zeros(k, n, Layout::RowMajor), Scales::row_col(vec![1.0; m], vec![]).unwrap());
         let refused = reference::multiply_scaled(&a, &b, &too_few).unwrap_err();
-        assert!(matches!(refused, ReferenceError::Scales(_)), "{refused}");
+        assert!(refused.to_string().contains("scale = row_col"), "{refused}");
     }
 }
 
@@ -186,12 +186,13 @@ fn operands_that_do_not_fit_are_refused() {
     let a = Bsr::<f16>::generate(Pattern::Causal, 40, 32, (16, 16), 1).unwrap();
     let b = Dense::<f16>::zeros(33, 9, Layout::RowMajor);
     let refused = reference::multiply(&a, &b).unwrap_err();
-    assert_eq!(refused.to_string(), "A is 40 x 32, B is 33 x 9: the columns of A are the rows of B; give B 32 rows");
-    let b = Dense::<f16>::zeros(32, 9, Layout::RowMajor);
     assert_eq!(
-        reference::multiply_rows(&a, &b, &[0, 40]).unwrap_err(),
-        ReferenceError::Row { at: 1, row: 40, rows: 40 }
+        refused.to_string(),
+        "A is 40 x 32, B is 33 x 9\n  the columns of A are the rows of B\n  help: give B 32 rows"
     );
+    let b = Dense::<f16>::zeros(32, 9, Layout::RowMajor);
+    let refused = reference::multiply_rows(&a, &b, &[0, 40]).unwrap_err();
+    assert!(refused.to_string().contains("rows[1] = 40 is not a row of a matrix with 40 rows"), "{refused}");
 }
 
 #[test]
@@ -224,13 +225,12 @@ fn a_reference_of_zeros_is_met_by_zeros_only() {
 #[test]
 fn results_of_another_size_never_pass() {
     assert_eq!(relative_error(&[1.0], &[1.0, 1.0]), f64::INFINITY);
-    assert_eq!(
-        Comparison::new(&[1.0; 3], &[1.0; 3], 2).unwrap_err(),
-        ReferenceError::Shape { got: 3, rows: 1, cols: 2 }
-    );
+    let refused = Comparison::new(&[1.0; 3], &[1.0; 3], 2).unwrap_err();
+    assert!(refused.to_string().contains("3 elements against 1 * 2 = 2 wanted"), "{refused}");
     let dense = Dense::<f32>::zeros(3, 2, Layout::RowMajor);
     assert!(Comparison::of_dense(&dense, &[0.0; 5]).is_err());
-    assert!(matches!(Comparison::of_rows(&dense, &[3], &[0.0; 2]), Err(ReferenceError::Row { row: 3, .. })));
+    let refused = Comparison::of_rows(&dense, &[3], &[0.0; 2]).unwrap_err();
+    assert!(refused.to_string().contains("rows[0] = 3 is not a row"), "{refused}");
 }
 
 #[test]

@@ -11,17 +11,17 @@ use crate::program::op::{Op, Wgmma};
 use crate::program::types::Ty;
 
 /// What accumulators are summed in.
-pub(crate) trait Held: Element {
+pub(crate) trait Sum: Element {
     fn of_group(group: &mut Warpgroup) -> &mut Vec<Self>;
 }
 
-impl Held for f32 {
+impl Sum for f32 {
     fn of_group(group: &mut Warpgroup) -> &mut Vec<Self> {
         &mut group.accumulators.floats
     }
 }
 
-impl Held for i32 {
+impl Sum for i32 {
     fn of_group(group: &mut Warpgroup) -> &mut Vec<Self> {
         &mut group.accumulators.integers
     }
@@ -37,14 +37,14 @@ impl Machine<'_> {
     }
 
     /// The matrix that an operation adds to, zero if it does not add.
-    pub(super) fn hold<T: Held>(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> &mut [T] {
+    pub(super) fn load_accumulators<T: Sum>(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> &mut [T] {
         let code = &self.program.code;
-        let held = self.warpgroups[group].accumulators.held;
-        let same = held.is_some_and(|pc| {
+        let resident = self.warpgroups[group].accumulators.resident;
+        let same = resident.is_some_and(|pc| {
             pc == op.pc || matches!(&code[pc as usize].op, Op::Wgmma(h) if (h.d_ty, h.n) == (w.d_ty, w.n) && h.d == w.d)
         });
         if !same {
-            self.put_held(group);
+            self.flush_accumulators(group);
         }
         let mut acc = std::mem::take(T::of_group(&mut self.warpgroups[group]));
         acc.resize(64 * w.n as usize, T::default());
@@ -53,16 +53,16 @@ impl Machine<'_> {
         } else if !same {
             self.accumulators(self.warps_of(group).1, w, &mut acc);
         }
-        self.warpgroups[group].accumulators.held = Some(op.pc);
+        self.warpgroups[group].accumulators.resident = Some(op.pc);
         let there = T::of_group(&mut self.warpgroups[group]);
         *there = acc;
         there
     }
 
     /// Puts the accumulators of a warpgroup back into their registers.
-    pub(super) fn put_held(&mut self, group: usize) {
+    pub(super) fn flush_accumulators(&mut self, group: usize) {
         let program = self.program;
-        let Some(pc) = self.warpgroups[group].accumulators.held.take() else { return };
+        let Some(pc) = self.warpgroups[group].accumulators.resident.take() else { return };
         let Op::Wgmma(w) = &program.code[pc as usize].op else { return };
         match w.d_ty {
             Ty::S32 => self.put::<i32>(group, w),
@@ -70,7 +70,7 @@ impl Machine<'_> {
         }
     }
 
-    fn put<T: Held>(&mut self, group: usize, w: &Wgmma) {
+    fn put<T: Sum>(&mut self, group: usize, w: &Wgmma) {
         let acc = std::mem::take(T::of_group(&mut self.warpgroups[group]));
         self.put_accumulators(self.warps_of(group).1, w, &acc);
         *T::of_group(&mut self.warpgroups[group]) = acc;

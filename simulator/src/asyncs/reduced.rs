@@ -24,8 +24,8 @@ fn sum(accumulator: f32, products: impl Iterator<Item = f32> + Clone) -> f32 {
     }
     let unit = f64::from(largest).log2().floor() as i32 - FRACTION_BITS;
     let scale = f64::from(unit).exp2();
-    let kept: f64 = addends.map(|x| (f64::from(x) / scale).trunc()).sum();
-    (kept * scale) as f32
+    let sum: f64 = addends.map(|x| (f64::from(x) / scale).trunc()).sum();
+    (sum * scale) as f32
 }
 
 #[cfg(test)]

@@ -253,7 +253,7 @@ impl Machine<'_> {
         while self.warpgroups[group].done < target {
             self.wg_run(group)?;
         }
-        self.put_held(group);
+        self.flush_accumulators(group);
         let from = self.warps[who.w].wg.waited;
         for n in from..target {
             let Some((slot, due)) = self.warpgroups[group].get(n).map(|o| ((o.stamp.base, o.stamp.tick), o.due)) else {

@@ -113,12 +113,12 @@ impl Machine<'_> {
         let (n, k) = (w.n as usize, w.k as usize);
         if w.d_ty == Ty::S32 {
             let (a, b) = self.wgmma_operands::<i32>(group, op, w)?;
-            let acc = self.hold::<i32>(group, op, w);
+            let acc = self.load_accumulators::<i32>(group, op, w);
             multiply_integers(acc, &a, &b, n, k, w.saturate);
         } else {
             let (a, b) = self.wgmma_operands::<f32>(group, op, w)?;
             let reduced = w.a_ty.bits() == 8 && self.options.fp8 == Fp8Accumulate::Reduced;
-            let acc = self.hold::<f32>(group, op, w);
+            let acc = self.load_accumulators::<f32>(group, op, w);
             match reduced {
                 true => reduced::multiply(acc, &a, &b, n, k),
                 false => multiply(acc, &a, &b, n, k),
@@ -126,7 +126,7 @@ impl Machine<'_> {
         }
         if w.d_ty == Ty::F16 {
             // Rounded at every instruction.
-            self.put_held(group);
+            self.flush_accumulators(group);
         }
         self.cost.flops += 2 * 64 * n as u64 * k as u64;
         Ok(())
@@ -144,7 +144,7 @@ impl Machine<'_> {
                 unpack(&bytes, w.a_ty, lines as usize, w.trans_a, w.negate_a)
             }
             WgA::Regs(regs) => {
-                self.put_held(group);
+                self.flush_accumulators(group);
                 self.a_fragment(first, regs, w)
             }
         };

@@ -197,32 +197,32 @@ impl States {
     pub(crate) fn collect<'a>(&mut self, shadows: impl Iterator<Item = &'a mut [u32]>) {
         let mut next = vec![u32::MAX; self.all.len()];
         (next[0], next[1]) = (0, 1);
-        let mut kept = std::mem::take(&mut self.spare);
-        kept.clear();
-        kept.extend_from_slice(&self.all[..2]);
+        let mut live = std::mem::take(&mut self.spare);
+        live.clear();
+        live.extend_from_slice(&self.all[..2]);
         for shadow in shadows {
             for id in shadow {
                 let slot = &mut next[*id as usize];
                 if *slot == u32::MAX {
-                    *slot = kept.len() as u32;
-                    kept.push(self.all[*id as usize]);
+                    *slot = live.len() as u32;
+                    live.push(self.all[*id as usize]);
                 }
                 *id = *slot;
             }
         }
         // What is kept names states by their old numbers, until it is its turn.
         let mut at = 2;
-        while let Some(earlier) = kept.get(at).map(|state| state.earlier) {
+        while let Some(earlier) = live.get(at).map(|state| state.earlier) {
             let slot = &mut next[earlier as usize];
             if *slot == u32::MAX {
-                *slot = kept.len() as u32;
-                kept.push(self.all[earlier as usize]);
+                *slot = live.len() as u32;
+                live.push(self.all[earlier as usize]);
             }
-            kept[at].earlier = *slot;
+            live[at].earlier = *slot;
             at += 1;
         }
-        self.collect_at = COLLECT_AT.max(2 * kept.len());
-        self.spare = std::mem::replace(&mut self.all, kept);
+        self.collect_at = COLLECT_AT.max(2 * live.len());
+        self.spare = std::mem::replace(&mut self.all, live);
         self.memo.clear();
     }
 
@@ -318,10 +318,10 @@ impl States {
         // together.
         let mine = self.reads(id).find(|before| same(before)).map(|mine| Stamp { mask: mine.mask | now.mask, ..*mine });
         let counts = |before: &&Stamp| !same(before) && (mine.is_some() || !ordered(before, now, view, Known::Seen));
-        let mut kept: Vec<Stamp> = self.reads(id).filter(counts).copied().collect();
-        kept.reverse();
-        kept.push(mine.unwrap_or(*now));
-        kept.into_iter().fold(0, |earlier, read| self.push(State { write, read: Some(read), earlier }))
+        let mut reads: Vec<Stamp> = self.reads(id).filter(counts).copied().collect();
+        reads.reverse();
+        reads.push(mine.unwrap_or(*now));
+        reads.into_iter().fold(0, |earlier, read| self.push(State { write, read: Some(read), earlier }))
     }
 
     fn push(&mut self, state: State) -> u32 {

@@ -21,14 +21,14 @@ impl Machine<'_> {
                 let mut rest = who.mask;
                 while rest != 0 {
                     let l = rest.trailing_zeros();
-                    let (alike, proxy) = match order {
+                    let (lanes_of_load, proxy) = match order {
                         Order::Strong(semantics) => (1 << l, Proxy::strong(semantics.scope)),
-                        Order::Weak => (self.loads_alike(who.w, rest, l, &addresses), Proxy::Generic),
+                        Order::Weak => (self.lanes_of_one_load(who.w, rest, l, &addresses), Proxy::Generic),
                     };
-                    rest &= !alike;
+                    rest &= !lanes_of_load;
                     let place = self.resolve(who, l, addr, bytes, bytes)?;
                     self.opaque_or_map(who, place, bytes)?;
-                    let stamp = Stamp { each: true, ..self.stamp(who.w, alike, who.pc, proxy) };
+                    let stamp = Stamp { each: true, ..self.stamp(who.w, lanes_of_load, who.pc, proxy) };
                     let view = self.view_of(who.w, l);
                     let mut buffer = [0u8; 16];
                     match (order, place) {
@@ -52,7 +52,7 @@ impl Machine<'_> {
                             let at = i * ty.bytes() as usize;
                             let raw = raw(&buffer[at..at + ty.bytes() as usize]);
                             let register = &mut self.warps[who.w].regs[*d as usize];
-                            lanes(alike).for_each(|l| register[l as usize] = Self::extend(raw, *ty, *width));
+                            lanes(lanes_of_load).for_each(|l| register[l as usize] = Self::extend(raw, *ty, *width));
                         }
                     }
                     if let Order::Strong(semantics) = order {
@@ -173,7 +173,7 @@ impl Machine<'_> {
     }
 
     /// The lanes of `mask` that load from where `lane` does, and know the same: one check is that of all.
-    fn loads_alike(&self, w: usize, mask: u32, lane: u32, addresses: &[u64; 32]) -> u32 {
+    fn lanes_of_one_load(&self, w: usize, mask: u32, lane: u32, addresses: &[u64; 32]) -> u32 {
         let address = addresses[lane as usize];
         let same = addresses.iter().enumerate().fold(0, |same, (l, a)| same | u32::from(*a == address) << l);
         same & mask & self.warps[w].views.sharing(lane)

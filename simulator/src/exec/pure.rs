@@ -77,8 +77,8 @@ impl Machine<'_> {
             let pair = if matches!(ty, Ty::F16x2 | Ty::Bf16x2) { 2 } else { 1 };
             self.cost.flops += 2 * pair * u64::from(who.mask.count_ones());
         }
-        let mut made: [Values; 4] = [[0; 32]; 4];
-        for (values, source) in made.iter_mut().zip(s) {
+        let mut computed: [Values; 4] = [[0; 32]; 4];
+        for (values, source) in computed.iter_mut().zip(s) {
             match source {
                 Src::Reg(_) | Src::Imm(0) => {}
                 other => *values = self.values(who.w, *other),
@@ -87,7 +87,7 @@ impl Machine<'_> {
         let regs = &self.warps[who.w].regs;
         let sources = Sources(std::array::from_fn(|i| match s[i] {
             Src::Reg(r) => &regs[r as usize],
-            _ => &made[i],
+            _ => &computed[i],
         }));
         let out = match sources.common(f) {
             Some(out) => out,

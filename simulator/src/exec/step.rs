@@ -56,7 +56,7 @@ impl Machine<'_> {
         };
         let now = self.warps[w].now;
         if let Some(r) = &mut self.recorder
-            && now > before + crate::trace::WORTH_SHOWING
+            && now > before + crate::trace::SHORTEST_SHOWN_WAIT
         {
             let name = format!("waits at {}", self.program.where_is(pc));
             r.wait(self.warps[w].cta as u32, self.warps[w].index, name, before, now);

@@ -24,8 +24,8 @@ struct Buffer {
 impl Buffer {
     /// Bytes of the address space that the buffer takes.
     fn extent(&self) -> u64 {
-        let held = self.bytes.len() as u64;
-        self.spread.map_or(held, |(line, pitch)| held / line * pitch)
+        let stored = self.bytes.len() as u64;
+        self.spread.map_or(stored, |(line, pitch)| stored / line * pitch)
     }
 
     /// Where `len` bytes from `offset` on are in `bytes`.
@@ -170,11 +170,11 @@ impl GlobalMemory {
     }
 
     /// The bytes of a buffer, by its number.
-    pub(crate) fn held(&self, buffer: usize) -> &[u8] {
+    pub(crate) fn contents(&self, buffer: usize) -> &[u8] {
         &self.buffers[buffer].bytes
     }
 
-    pub(crate) fn held_mut(&mut self, buffer: usize) -> &mut [u8] {
+    pub(crate) fn contents_mut(&mut self, buffer: usize) -> &mut [u8] {
         &mut self.buffers[buffer].bytes
     }
 

@@ -183,8 +183,8 @@ impl Launch {
             ));
         }
         if self.params.len() != p.params.len() {
-            let [wanted, given] = [p.params.len(), self.params.len()];
-            return refused(format!("the kernel takes {wanted} parameters and {given} are given"));
+            let [wanted, found] = [p.params.len(), self.params.len()];
+            return refused(format!("the kernel takes {wanted} parameters and {found} are given"));
         }
         for (index, (decl, param)) in p.params.iter().zip(&self.params).enumerate() {
             let name = &decl.name;

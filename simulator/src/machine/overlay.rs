@@ -178,7 +178,7 @@ impl<'a> Overlay<'a> {
         if self.log {
             note(&mut self.reads, addr, out.len(), pc);
         }
-        out.copy_from_slice(&self.base.held(buffer)[offset..offset + out.len()]);
+        out.copy_from_slice(&self.base.contents(buffer)[offset..offset + out.len()]);
         let (first, last) = (offset / PAGE, (offset + out.len()).saturating_sub(1) / PAGE);
         for p in first..=last {
             let Some(page) = self.pages.written.get(buffer, p) else { continue };
@@ -276,7 +276,7 @@ impl GlobalMemory {
     /// Takes over a cluster's writes.
     pub(crate) fn apply(&mut self, changes: &Changes) {
         for (buffer, p, page) in changes.pages.written.iter() {
-            let bytes = self.held_mut(buffer);
+            let bytes = self.contents_mut(buffer);
             let n = PAGE.min(bytes.len() - p * PAGE);
             for i in 0..n {
                 if page.written[i] {

@@ -25,10 +25,10 @@ fn same_cause(kind: FindingKind, a: &[Side], b: &[Side]) -> bool {
         // Hints do not make another instruction of it.
         opcode.split(".L2::").next().unwrap_or_default().to_owned()
     };
-    let alike = |a: &Side, b: &Side| {
+    let same = |a: &Side, b: &Side| {
         a.line == b.line || (unordered && a.section == b.section && a.does == b.does && opcode(a) == opcode(b))
     };
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
 impl Machine<'_> {

@@ -9,7 +9,7 @@ use crate::check::shadow::Stamp;
 #[derive(Debug, Default)]
 pub(crate) struct Accumulators {
     /// The instruction that has added to them last.
-    pub(crate) held: Option<u32>,
+    pub(crate) resident: Option<u32>,
     pub(crate) floats: Vec<f32>,
     pub(crate) integers: Vec<i32>,
 }

@@ -43,7 +43,7 @@ pub(super) fn all(
                 continue;
             }
         };
-        if candidate.given.blocks == 0 {
+        if candidate.original.blocks == 0 {
             candidate.not_measured = Some("no block is stored".to_owned());
             continue;
         }
@@ -119,7 +119,7 @@ fn one(
         right += 1;
         let us = timing.median_us();
         if fastest.as_ref().is_none_or(|fastest| us < fastest.us) {
-            let useful_tflops = candidate.given.useful_flops / (us * 1e6);
+            let useful_tflops = candidate.original.useful_flops / (us * 1e6);
             fastest = Some(Measured { spec: case.planned.spec().to_string(), us, dense_us, useful_tflops });
         }
     }
@@ -133,7 +133,7 @@ fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usiz
     let largest = weights.sparse.largest();
     let factor = if largest > 0.0 { 1.0 / largest } else { 1.0 };
     let (blocks, _): (Bsr<f32>, _) =
-        weights.sparse.clone().scaled(factor).to_bsr_within(&candidate.given.structure).map_err(bad)?;
+        weights.sparse.clone().scaled(factor).to_bsr_within(&candidate.original.structure).map_err(bad)?;
     Ok(DrawnProblem::of(&args.file, Sparse::from_bsr(&blocks), n, args.seed)?)
 }
 

@@ -20,7 +20,7 @@ type Column<'a> = (&'static str, Box<dyn Fn(&Candidate) -> String + 'a>);
 impl<'a> Report<'a> {
     fn columns(&self) -> Vec<Column<'a>> {
         let candidates = &self.advice.candidates;
-        let pruned = candidates.iter().any(|c| c.given.norm.is_some());
+        let pruned = candidates.iter().any(|c| c.original.norm.is_some());
         let reordered = candidates.iter().any(|c| c.reordered.is_some());
         let measured = candidates.iter().any(|c| c.measured.is_some());
         // What one looks at to judge an order: how full the blocks are, or how much of the matrix is left.
@@ -34,10 +34,10 @@ impl<'a> Report<'a> {
         let us = move |blocking: &Blocking| number(blocking.us());
         let mut columns: Vec<Column<'a>> = vec![
             ("block", Box::new(|c| format!("{}x{}", c.block[0], c.block[1]))),
-            ("blocks", Box::new(|c| c.given.blocks.to_string())),
-            ("density", Box::new(|c| percent(c.given.density))),
-            (if pruned { "norm kept" } else { "fill-in" }, Box::new(move |c| quality(&c.given))),
-            ("us", Box::new(move |c| us(&c.given))),
+            ("blocks", Box::new(|c| c.original.blocks.to_string())),
+            ("density", Box::new(|c| percent(c.original.density))),
+            (if pruned { "norm kept" } else { "fill-in" }, Box::new(move |c| quality(&c.original))),
+            ("us", Box::new(move |c| us(&c.original))),
         ];
         if reordered {
             let title = if pruned { "reordered norm" } else { "reordered fill-in" };
@@ -79,7 +79,7 @@ fn kernel(candidate: &Candidate) -> String {
 
 /// Who is faster, in words: by what was measured, else as predicted.
 fn verdict(candidate: &Candidate) -> String {
-    let order = match (&candidate.measured, candidate.chosen() != &candidate.given) {
+    let order = match (&candidate.measured, candidate.chosen() != &candidate.original) {
         (None, true) => ", reordered",
         _ => "",
     };
@@ -129,7 +129,7 @@ impl fmt::Display for Report<'_> {
         let [bm, bk] = best.block;
         let both = best.measured.as_ref().is_some_and(|measured| measured.dense_us.is_some());
         let how = if both { "measured" } else { "predicted" };
-        let flag = if best.measured.is_none() && best.chosen() != &best.given { " --reorder" } else { "" };
+        let flag = if best.measured.is_none() && best.chosen() != &best.original { " --reorder" } else { "" };
         let blocks = format!("--block {bm}x{bk}{flag}");
         match best.verdict() {
             Verdict::Faster(times) => writeln!(f, "\nbest      {blocks}: {times:.2}x faster than dense, {how}")?,

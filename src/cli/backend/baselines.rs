@@ -33,11 +33,11 @@ enum What {
     /// A product of the dense library, of equal work with this; its number, when it has been asked for.
     Dense(Work, Option<usize>),
     /// A format of cuSPARSE with B and C in this layout, made when first needed.
-    Sparse(Format, Layout, Option<Box<Made>>),
+    Sparse(Format, Layout, Option<Box<Prepared>>),
 }
 
 /// A sparse product and its reference.
-struct Made {
+struct Prepared {
     product: Box<dyn Launch>,
     tolerance: Tolerance,
 }
@@ -95,9 +95,9 @@ impl Baselines {
                     return Err(Failure::bad_input(self.dense.notes().join("; ")));
                 }
             }
-            What::Sparse(format, layout, made @ None) => {
+            What::Sparse(format, layout, prepared @ None) => {
                 let spec = any_spec(&workload).b_layout(*layout).c_layout(*layout);
-                *made = Some(Box::new(match spec.a {
+                *prepared = Some(Box::new(match spec.a {
                     Dtype::BF16 => make::<bf16>(&device, *format, &spec, operands)?,
                     _ => make::<f16>(&device, *format, &spec, operands)?,
                 }));
@@ -111,13 +111,13 @@ impl Baselines {
     pub(super) fn check(&mut self, name: &str) -> Result<Option<f64>, Bad> {
         let device = self.device.clone();
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.baseline.name == name) else { return Ok(None) };
-        let What::Sparse(_, _, Some(made)) = &mut entry.what else { return Ok(None) };
-        made.product.poison().map_err(Failure::from)?;
+        let What::Sparse(_, _, Some(prepared)) = &mut entry.what else { return Ok(None) };
+        prepared.product.poison().map_err(Failure::from)?;
         let stream = bsr::gpu::Stream::new(&device).map_err(Failure::from)?;
-        made.product.launch(stream.handle()).map_err(Failure::from)?;
+        prepared.product.launch(stream.handle()).map_err(Failure::from)?;
         stream.synchronize().map_err(Failure::from)?;
-        let verdict = made.product.verdict()?;
-        verdict.verify(name, made.tolerance).map_err(|failure| Bad::Wrong(failure.into()))?;
+        let verdict = prepared.product.verdict()?;
+        verdict.verify(name, prepared.tolerance).map_err(|failure| Bad::Wrong(failure.into()))?;
         Ok(Some(verdict.comparison.relative))
     }
 
@@ -128,8 +128,8 @@ impl Baselines {
         for Entry { baseline, what } in entries {
             match what {
                 What::Dense(_, Some(at)) => all.push((baseline.name.clone(), dense.candidate(*at))),
-                What::Sparse(_, _, Some(made)) => {
-                    let product = &mut made.product;
+                What::Sparse(_, _, Some(prepared)) => {
+                    let product = &mut prepared.product;
                     let launch = move |stream: StreamRef<'_>| product.launch(stream);
                     all.push((baseline.name.clone(), bench::Candidate::new(baseline.name.clone(), launch)));
                 }
@@ -161,12 +161,12 @@ fn make<T: Number>(
     format: Format,
     spec: &KernelSpec,
     operands: &mut Operands,
-) -> Result<Made, Failure> {
+) -> Result<Prepared, Failure> {
     let (left, right) = (operands.left::<T, T>(spec)?, operands.right::<T>(spec)?);
     let library = Cusparse::new(device)?;
     let product = SparseProduct::new(&library, format, Rc::clone(&left.a), right)?;
     let tolerance = left.expected.tolerance(None);
-    Ok(Made { product: Box::new(On { product, left }), tolerance })
+    Ok(Prepared { product: Box::new(On { product, left }), tolerance })
 }
 
 struct On<T: Number> {

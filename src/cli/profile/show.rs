@@ -67,7 +67,7 @@ pub(super) fn show(
     print(out, ["warps wait for", "samples", "of all"], rows)?;
     match lined {
         Ok(lined) => by_line(planned.ptx.text(), lined, sass, out),
-        Err(why) => Ok(writeln!(out, "\nSamples are not told by lines of the PTX: {why}.")?),
+        Err(why) => Ok(writeln!(out, "\nSamples are not attributed to lines of the PTX: {why}.")?),
     }
 }
 

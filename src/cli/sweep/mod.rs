@@ -24,7 +24,7 @@ use super::output::{Outputs, Replace};
 use super::problem::{ProblemArgs, in_a_shell};
 use super::{interrupt, invocation, line};
 use backends::{BackendKind, Backends, Devices};
-use points::Asked;
+use points::Points;
 use watch::Watch;
 
 /// Where records are kept unless another file is named.
@@ -157,7 +157,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         _ => None,
     };
     let card = gpu.as_ref().map_or_else(Gpu::default, |gpu| gpu.info().into());
-    let Asked { jobs, rejected, digest } = points::read(&workloads, &args.space, args.strategy.strategy(seed), &card)?;
+    let Points { jobs, rejected, digest } = points::read(&workloads, &args.space, args.strategy.strategy(seed), &card)?;
     if jobs.iter().all(|job| job.points.is_empty()) {
         return Err(Failure::bad_input(
             "the space has no kernel for this product\n  help: `bsr space` with the same --kernel says why",
@@ -168,8 +168,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     Outputs::new([("--db", Some(&args.db))], inputs, &Replace::ALLOWED)?;
     let mut store = Store::open(&args.db)?;
     let command = command_line();
-    let asked = asked(args, &jobs);
-    let run = store.begin(&Run::now(command.clone(), args.space.clone(), digest, asked))?;
+    let request = request(args, &jobs);
+    let run = store.begin(&Run::now(command.clone(), args.space.clone(), digest, request))?;
 
     let stop = interrupt::stop_flag();
     let watch = Watch::new();
@@ -178,7 +178,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         options: options(args, backends.len()),
         run: Some(run),
         stop: &stop,
-        events: &|event| watch.tell(event),
+        events: &|event| watch.report(event),
     };
     let outcomes = sweep.run(jobs, &mut backends, &mut store);
     watch.done();
@@ -236,8 +236,8 @@ fn limits(watchdog: Duration) -> Limits {
     Limits { check: watchdog, time: watchdog, ..Limits::default() }
 }
 
-/// What was asked, for the record.
-fn asked(args: &Args, jobs: &[Job]) -> String {
+/// The request in words, for the record.
+fn request(args: &Args, jobs: &[Job]) -> String {
     let problems = jobs.iter().map(|job| {
         let bsr_tuner::Workload { facts, m, n, k, source, seed } = &job.workload;
         format!("{facts}: m = {m}, n = {n}, k = {k}, {source}, seed {seed}, {} points", job.points.len())

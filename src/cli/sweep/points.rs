@@ -16,7 +16,7 @@ use bsr_tuner::{Facts, Space, TuningProblem, Workload};
 use super::super::exit::Failure;
 
 /// The points of several products, ready to be swept.
-pub(super) struct Asked {
+pub(super) struct Points {
     pub(super) jobs: Vec<Job>,
     /// Points that are no kernels.
     pub(super) rejected: Vec<Rejection>,
@@ -56,8 +56,8 @@ pub(super) fn facts(space: &str, kernel: Option<&str>) -> Result<Facts, Failure>
 ///
 /// # Errors
 /// Bad input: a pattern that cannot be had, a space that contradicts the product.
-pub(super) fn read(workloads: &[Workload], argument: &str, strategy: Strategy, gpu: &Gpu) -> Result<Asked, Failure> {
-    let mut asked = Asked { jobs: Vec::new(), rejected: Vec::new(), digest: String::new() };
+pub(super) fn read(workloads: &[Workload], argument: &str, strategy: Strategy, gpu: &Gpu) -> Result<Points, Failure> {
+    let mut all = Points { jobs: Vec::new(), rejected: Vec::new(), digest: String::new() };
     let mut texts = String::new();
     let (rates, _) = model::for_gpu(&gpu.name, None);
     for workload in workloads {
@@ -67,7 +67,7 @@ pub(super) fn read(workloads: &[Workload], argument: &str, strategy: Strategy, g
         let points = space(argument, &facts, gpu)?.points(&facts)?;
         let key = problem.key();
         let rejection = |(reason, points)| Rejection { problem: key.clone(), reason, points };
-        asked.rejected.extend(points.reasons().into_iter().map(rejection));
+        all.rejected.extend(points.reasons().into_iter().map(rejection));
         let predicted = points.legal.iter().map(|point| (point.spec, predict(&point.plan, &problem, &rates).us));
         // A kernel whose tiles take more heads than the problem's groups have cannot run.
         let candidates: Vec<(KernelSpec, f64)> = predicted.filter(|(_, us)| us.is_finite()).collect();
@@ -75,10 +75,10 @@ pub(super) fn read(workloads: &[Workload], argument: &str, strategy: Strategy, g
         let order = Box::new(Searched::new(strategy.search(&candidates)));
         let point = |&(spec, us): &(KernelSpec, f64)| SweepPoint { spec, predicted_us: Some(us) };
         let points = candidates.iter().map(point).collect();
-        asked.jobs.push(Job { workload: workload.clone(), points, order });
+        all.jobs.push(Job { workload: workload.clone(), points, order });
     }
-    asked.digest = fingerprint(&texts);
-    Ok(asked)
+    all.digest = fingerprint(&texts);
+    Ok(all)
 }
 
 /// The workloads of a list.

@@ -29,7 +29,7 @@ impl Watch {
     }
 
     /// Takes note of what happens.
-    pub(super) fn tell(&self, event: &Event<'_>) {
+    pub(super) fn report(&self, event: &Event<'_>) {
         match event {
             Event::Opened { points, problem, .. } => {
                 self.log(format_args!("{}: {points} points", problem.workload.facts));

@@ -134,7 +134,7 @@ fn of_spec(text: &str, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure
         line(out, "trace", what)?;
     }
     draw(&trace, args, out)?;
-    tell(&trace, out)
+    print_summary(&trace, out)
 }
 
 /// Reads a trace.
@@ -152,7 +152,7 @@ fn of_file(path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failur
         line(out, "device", words)?;
     }
     draw(&trace, args, out)?;
-    tell(&trace, out)
+    print_summary(&trace, out)
 }
 
 /// Draws the picture that is asked for.
@@ -165,7 +165,7 @@ fn draw(trace: &Value, args: &Args, out: &mut dyn Write) -> Result<(), Failure> 
 }
 
 /// What the time went to.
-fn tell(trace: &Value, out: &mut dyn Write) -> Result<Exit, Failure> {
+fn print_summary(trace: &Value, out: &mut dyn Write) -> Result<Exit, Failure> {
     writeln!(out, "\n{}", Summary::of_trace(trace)?)?;
     Ok(Exit::Done)
 }

@@ -122,7 +122,7 @@ fn what_does_not_fit_memory_is_refused_before_it_is_read() {
         folder
             .bsr(&["convert", "huge.npy", "--block", "64x64"])
             .code(2)
-            .stderr(contains("huge.npy: it does not fit memory: the file 4398.0 GB = 4398.0 GB"));
+            .stderr(contains("huge.npy: it does not fit memory\n  the file 4398.0 GB = 4398.0 GB"));
     }
     // Under a limit of the process: zeros that unpack to a gigabyte.
     let zeros = Bsr::<f32>::generate(Pattern::Random(1.0), 64, 64, (64, 64), 0).unwrap();
@@ -286,6 +286,6 @@ fn an_archive_that_unpacks_to_more_than_memory_is_refused_before_it_is_unpacked(
     let at = (0..bytes.len() - 54).find(|at| is_values(&bytes[*at..])).unwrap();
     bytes[at + 24..at + 28].copy_from_slice(&0xf000_0000_u32.to_le_bytes());
     fs::write(&path, &bytes).unwrap();
-    let told = contains("does not fit memory: the array, unpacked, 4.0 GB").and(contains("are available"));
+    let told = contains("does not fit memory\n  the array, unpacked, 4.0 GB").and(contains("are available"));
     folder.shell("ulimit -v 3000000", "convert m.npz --block 64x32").code(2).stderr(told);
 }

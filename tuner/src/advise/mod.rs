@@ -24,8 +24,8 @@ mod spread;
 #[cfg(test)]
 mod tests;
 
-use bsr_codegen::{Dtype, Plan};
-use bsr_runtime::prune::{Keep, PruneError, prune};
+use bsr_codegen::{Dtype, Plan, Refusal};
+use bsr_runtime::prune::{Keep, prune};
 use bsr_runtime::read::Sparse;
 use bsr_runtime::{Pattern, Structure, reorder};
 pub use kernels::kernels;
@@ -132,7 +132,8 @@ pub struct Candidate {
     /// Rows and columns of a block.
     pub block: [usize; 2],
     /// Rows in the order of the file.
-    pub given: Blocking,
+    #[serde(rename = "given")]
+    pub original: Blocking,
     /// Rows in a better order; `null` if none was looked for or found.
     pub reordered: Option<Blocking>,
     /// The density of blocks up to which this block is predicted to be no slower than dense, a fraction of all blocks, where
@@ -156,8 +157,8 @@ impl Candidate {
     pub fn chosen(&self) -> &Blocking {
         let us = |blocking: &Blocking| blocking.us().unwrap_or(f64::INFINITY);
         match &self.reordered {
-            Some(reordered) if us(reordered) < us(&self.given) => reordered,
-            _ => &self.given,
+            Some(reordered) if us(reordered) < us(&self.original) => reordered,
+            _ => &self.original,
         }
     }
 
@@ -174,7 +175,7 @@ impl Candidate {
     pub fn verdict(&self) -> Verdict {
         let measured = self.measured_speedup();
         let sure = if measured.is_some() { SURE_MEASURED } else { SURE_PREDICTED };
-        let is_full = self.given.density >= 1.0 && self.given.blocks > 0;
+        let is_full = self.original.density >= 1.0 && self.original.blocks > 0;
         let speedup = measured.or(self.predicted_speedup);
         speedup.map_or(Verdict::NoKernel, |speedup| Verdict::of(speedup, sure, is_full))
     }
@@ -227,15 +228,10 @@ pub struct Measured {
 ///
 /// # Errors
 /// When a block has a zero side, or pruning is asked for and cannot be done.
-pub fn advise(
-    sparse: &Sparse,
-    blocks: &[(usize, usize)],
-    request: &Request,
-    card: &Card,
-) -> Result<Advice, PruneError> {
+pub fn advise(sparse: &Sparse, blocks: &[(usize, usize)], request: &Request, card: &Card) -> Result<Advice, Refusal> {
     let (rows, cols, n) = (sparse.rows(), sparse.cols(), request.n);
     let dense = Dense { us: card.dense_us([rows, n, cols], Dtype::F16) };
-    let candidate = |&block: &(usize, usize)| -> Result<Candidate, PruneError> {
+    let candidate = |&block: &(usize, usize)| -> Result<Candidate, Refusal> {
         let order = match request.keep {
             _ if !request.reorder => None,
             None => reorder::rows(sparse, block)?,
@@ -243,7 +239,7 @@ pub fn advise(
         };
         let plans = kernels(block, n);
         let of = |sparse: &Sparse| blocking(sparse, block, request, plans.as_deref().unwrap_or_default(), card);
-        let given = of(sparse)?;
+        let original = of(sparse)?;
         let reordered = match order.map(|order| sparse.reordered(&order)) {
             Some(Ok(reordered)) => Some(of(&reordered)?),
             // The order is of the matrix's own rows.
@@ -251,22 +247,22 @@ pub fn advise(
         };
         let mut candidate = Candidate {
             block: [block.0, block.1],
-            given: given.0,
+            original: original.0,
             reordered: None,
             break_even: None,
             predicted_speedup: None,
-            kernel: given.1,
+            kernel: original.1,
             no_kernel: plans.as_ref().err().cloned(),
             measured: None,
             not_measured: None,
         };
         if let Some((reordered, kernel)) = reordered {
             candidate.reordered = Some(reordered);
-            if candidate.chosen() != &candidate.given {
+            if candidate.chosen() != &candidate.original {
                 candidate.kernel = kernel;
             }
         }
-        let most = if candidate.given.density >= 1.0 { 1.0 } else { f64::INFINITY };
+        let most = if candidate.original.density >= 1.0 { 1.0 } else { f64::INFINITY };
         candidate.predicted_speedup = candidate.chosen().us().map(|us| (dense.us / us).min(most));
         let chosen = plans.iter().flatten().filter(|plan| Some(plan.spec().to_string()) == candidate.kernel);
         candidate.break_even = chosen.map(|plan| break_even(plan, (rows, n, cols), dense.us, card)).next();
@@ -285,7 +281,7 @@ fn blocking(
     request: &Request,
     plans: &[Plan],
     card: &Card,
-) -> Result<(Blocking, Option<String>), PruneError> {
+) -> Result<(Blocking, Option<String>), Refusal> {
     let (structure, norm) = match request.keep {
         None => (sparse.structure(block)?, None),
         Some(keep) => {

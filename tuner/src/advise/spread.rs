@@ -29,7 +29,7 @@ impl Spread {
     pub(super) fn of((rows, cols): (usize, usize), nonzeros: usize, candidates: &[Candidate]) -> Self {
         let density = nonzeros as f64 / (rows as f64 * cols as f64).max(1.0);
         let least = candidates.iter().map(|c| over_random(density, c)).fold(f64::INFINITY, f64::min);
-        match candidates.iter().any(|c| c.given.norm.is_some()) {
+        match candidates.iter().any(|c| c.original.norm.is_some()) {
             _ if nonzeros == 0 || !least.is_finite() => Self::Unknown,
             true => Self::Unknown,
             false if density >= DENSE => Self::Dense,
@@ -44,5 +44,5 @@ fn over_random(density: f64, candidate: &Candidate) -> f64 {
     let [bm, bk] = candidate.block.map(|side| side as f64);
     let at_random = -(bm * bk * (-density).ln_1p()).exp_m1();
     let stored = candidate.reordered.as_ref().map_or(f64::INFINITY, |blocking| blocking.density);
-    stored.min(candidate.given.density) / at_random
+    stored.min(candidate.original.density) / at_random
 }

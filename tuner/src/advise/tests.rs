@@ -21,7 +21,7 @@ fn a_full_matrix_stays_dense() {
     for n in [4096, 512, 16] {
         let blocks = [(16, 16), (64, 64), (128, 64), (128, 128)];
         let advice = advise(&full, &blocks, &Request { n, ..Request::default() }, &Card::h200()).unwrap();
-        assert!(advice.candidates.iter().all(|c| c.reordered.is_none() && c.given.fill_in == 1.0));
+        assert!(advice.candidates.iter().all(|c| c.reordered.is_none() && c.original.fill_in == 1.0));
         assert!(advice.candidates.iter().all(|c| !matches!(c.verdict(), Verdict::Faster(_))), "{n}");
         assert!(advice.best().unwrap().speedup() <= Some(1.0) && advice.spread == Spread::Dense);
         if n == 4096 {
@@ -90,8 +90,8 @@ fn pruning_takes_norm_instead_of_filling_in() {
     let request = Request { keep: Some(Keep::Fraction(0.25)), reorder: false, ..Request::default() };
     let advice = advise(&full, &[(64, 64), (128, 128)], &request, &Card::h200()).unwrap();
     for candidate in &advice.candidates {
-        assert_eq!((candidate.given.density, candidate.given.fill_in), (0.25, 1.0));
-        let norm = candidate.given.norm.unwrap();
+        assert_eq!((candidate.original.density, candidate.original.fill_in), (0.25, 1.0));
+        let norm = candidate.original.norm.unwrap();
         assert!(norm > 0.5 && norm < 0.6, "{norm}");
     }
 }
@@ -112,8 +112,8 @@ fn useful_operations_are_those_on_nonzeros() {
     let diagonal = Sparse::from_triplets(256, 256, (0..256).map(|i| (i, i, 1.0)).collect()).unwrap();
     let request = Request { n: 1000, ..Request::default() };
     let advice = advise(&diagonal, &[(64, 32)], &request, &Card::h200()).unwrap();
-    let given = &advice.candidates[0].given;
-    assert_eq!((given.blocks, given.fill_in), (8, 64.0));
-    let useful = given.useful_tflops.unwrap() * given.us().unwrap() * 1e6;
+    let original = &advice.candidates[0].original;
+    assert_eq!((original.blocks, original.fill_in), (8, 64.0));
+    let useful = original.useful_tflops.unwrap() * original.us().unwrap() * 1e6;
     assert!((useful - 2.0 * 256.0 * 1000.0).abs() < 1e-3);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bsr_codegen::KernelSpec;
 use bsr_runtime::bench::{Clock, Power};
 
-use super::{Backend, Baseline, Candidate, Checked, Opened, Rounds, Teller, Timings, Trouble};
+use super::{Backend, Baseline, Candidate, Checked, Opened, Reporter, Rounds, Timings, Trouble};
 use crate::{DeviceId, DeviceKind, Timing, TuningProblem, Verdict, Workload};
 
 /// What becomes of candidates: rules in the order of writing, of which all that fit a candidate hold, the last most.
@@ -131,7 +131,7 @@ pub struct Fake {
     script: Script,
     seed: u64,
     crash_mode: CrashMode,
-    teller: Option<Teller>,
+    reporter: Option<Reporter>,
     problem: Option<TuningProblem>,
     /// How often each was timed, so that noise is new every time.
     calls: HashMap<String, u64>,
@@ -145,7 +145,7 @@ impl Fake {
 
     /// A backend that follows a script; the same seed makes the same times.
     pub fn new(script: Script, seed: u64, crash_mode: CrashMode) -> Self {
-        Self { script, seed, crash_mode, teller: None, problem: None, calls: HashMap::new() }
+        Self { script, seed, crash_mode, reporter: None, problem: None, calls: HashMap::new() }
     }
 
     fn crash(&self, verdict: Verdict, at: usize, name: &str) -> Trouble {
@@ -196,8 +196,8 @@ impl Fake {
 }
 
 impl Backend for Fake {
-    fn tell(&mut self, teller: Teller) {
-        self.teller = Some(teller);
+    fn report_to(&mut self, reporter: Reporter) {
+        self.reporter = Some(reporter);
     }
 
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble> {
@@ -251,8 +251,8 @@ impl Backend for Fake {
         let names: Vec<String> = candidates.iter().map(Candidate::name).collect();
         let unattributed = names.iter().any(|name| self.script.has(name, Action::Unattributed));
         for (at, name) in names.iter().enumerate() {
-            if let Some(teller) = self.teller.as_ref().filter(|_| !unattributed) {
-                teller(at);
+            if let Some(reporter) = self.reporter.as_ref().filter(|_| !unattributed) {
+                reporter(at);
             }
             self.pause(name);
             for (action, verdict) in

@@ -8,7 +8,7 @@ use crate::{Heads, Source, TuningProblem, Workload};
 /// Operations on stored blocks in an instance of a problem: about a second of simulation.
 pub(super) const MOST_FLOPS: u64 = 1 << 29;
 /// Columns of the dense factor that an instance keeps.
-const LEAST_ALONG: usize = 256;
+const LEAST_EXTENT: usize = 256;
 /// Blocks along a side that an instance keeps.
 const LEAST_BLOCKS: usize = 4;
 /// Queries and keys of an instance, at least.
@@ -29,13 +29,15 @@ pub(super) fn of(workload: &Workload) -> Result<Workload, Failure> {
         if problem.executed_flops() <= MOST_FLOPS {
             return Ok(small);
         }
-        let along = problem.along();
+        let dense_extent = problem.dense_extent();
         let units = [stored.0.div_ceil(block.0), stored.1.div_ceil(block.1)];
         let whole = matches!(small.source, Source::Pattern(_));
         let longer = usize::from(units[1] > units[0]);
-        if along > LEAST_ALONG && (!whole || along.div_ceil(LEAST_ALONG) >= units[longer] / LEAST_BLOCKS) {
-            let along = (along / 2).max(LEAST_ALONG);
-            set(&mut small, Extents::of_stored(&spec, stored, along));
+        if dense_extent > LEAST_EXTENT
+            && (!whole || dense_extent.div_ceil(LEAST_EXTENT) >= units[longer] / LEAST_BLOCKS)
+        {
+            let dense_extent = (dense_extent / 2).max(LEAST_EXTENT);
+            set(&mut small, Extents::of_stored(&spec, stored, dense_extent));
         } else if whole && units[longer] > LEAST_BLOCKS {
             let blocks = (units[longer] / 2).max(LEAST_BLOCKS);
             if longer == 0 {
@@ -44,7 +46,7 @@ pub(super) fn of(workload: &Workload) -> Result<Workload, Failure> {
                 stored.1 = blocks * block.1;
                 small.source = fewer(&small.source, blocks, units[1])?;
             }
-            set(&mut small, Extents::of_stored(&spec, stored, along));
+            set(&mut small, Extents::of_stored(&spec, stored, dense_extent));
         } else {
             return Ok(small);
         }

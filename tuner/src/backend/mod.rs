@@ -100,7 +100,7 @@ pub struct Rounds {
 pub struct Timings {
     /// Microseconds of each candidate, equally many.
     pub samples_us: Vec<Vec<f64>>,
-    /// How the GPU ran meanwhile, over all of them; none of what is no GPU, and where the driver does not tell.
+    /// How the GPU ran meanwhile, over all of them; none of what is no GPU, and where the driver does not report it.
     pub power: Option<Power>,
 }
 
@@ -148,13 +148,13 @@ impl Trouble {
 }
 
 /// Told the place of the candidate that a call to [`Backend::time`] has come to.
-pub type Teller = Arc<dyn Fn(usize) + Send + Sync>;
+pub type Reporter = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// Checks and times candidates of one workload at a time.
 pub trait Backend {
-    /// Takes somebody to tell which candidate [`Backend::time`] is at, before it can hang or fault there: so it is known
-    /// whose fault the end of the process is. A backend that does not tell is asked for each of them alone.
-    fn tell(&mut self, _teller: Teller) {}
+    /// Sets a function that is called with the candidate that [`Backend::time`] is at, before it can hang or fault there: so it
+    /// is known whose fault the end of the process is. A backend that does not report is called for each of them alone.
+    fn report_to(&mut self, _reporter: Reporter) {}
 
     /// Draws the operands of a workload and forgets those of the one before.
     ///
@@ -162,7 +162,7 @@ pub trait Backend {
     /// A workload that cannot be had here.
     fn open(&mut self, workload: &Workload) -> Result<Opened, Trouble>;
 
-    /// Compiles a kernel, so that every backend of this kind finds it compiled, and tells the milliseconds that it took; none
+    /// Compiles a kernel, so that every backend of this kind finds it compiled, and returns the milliseconds that it took; none
     /// where it was compiled before, or nothing is. Needs no open workload.
     ///
     /// # Errors

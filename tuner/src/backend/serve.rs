@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::wire::{Reply, Request};
-use super::{Backend, Teller};
+use super::{Backend, Reporter};
 
 /// How long a call may go on after the parent is gone.
 const GRACE: Duration = Duration::from_secs(5);
@@ -46,14 +46,14 @@ pub fn serve(
             }
         }
     });
-    let teller: Teller = {
+    let reporter: Reporter = {
         let output = Arc::clone(&output);
         Arc::new(move |at| {
             // The answer finds out what is wrong with the output.
             let _ = write(&output, &Reply::At(at));
         })
     };
-    backend.tell(teller);
+    backend.report_to(reporter);
     for line in next {
         let request = serde_json::from_str(&line).map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidData, format!("`{line}` is no request to a backend: {error}"))

@@ -82,7 +82,7 @@ pub(super) fn assign(plan: &Plan, profile: &Profile, tiles: &Tiles, clusters: us
     let costs = |tile: &Tile| part_costs(plan, &form, tile);
     let of = |place| SplitTile::new(place, tiles, costs);
     let column = || (0..tiles.column.len() as u32).map(|row| of(Place { row, column: 0 })).collect();
-    let limit = longest_part(plan, column, tiles.columns, tiles.held, clusters);
+    let limit = longest_part(plan, column, tiles.columns, tiles.columns_held, clusters);
     let whole = || divisible(whole(), tiles, costs);
     let (lists, places) = divide_k(plan.spec().split, limit, grid.order().map(of), whole, clusters);
     Lists::parts(lists, places)

@@ -70,7 +70,7 @@ const OF_CARD: [Constant; 15] = [
 ];
 
 /// What an error of a constant counts, in logarithms beside its value on the measured card that a fit begins with: a few kernels
-/// cannot tell all of them apart.
+/// cannot separate all of them.
 const PRIOR: f64 = 0.15;
 
 /// The rates of a card that fit kernels on it best, from those that it has.
@@ -219,7 +219,7 @@ fn solved(slopes: &[Vec<f64>], errors: &[f64], damping: f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{judged, tests::rows};
+    use super::super::{accuracy, tests::rows};
     use super::*;
 
     /// The constants of [`Rates::H200`], after new rows:
@@ -230,8 +230,9 @@ mod tests {
         let is_fitted = |row: &Row| {
             row.card == Card::h200() && matches!(row.spec().mma, bsr_codegen::Mma::Wgmma | bsr_codegen::Mma::MmaSync)
         };
-        let judged = judged::measured("h200").into_iter().filter(|row| row.problem.workload.seed < judged::HELD_OUT);
-        let tuned = judged::shipped_of_h200().into_iter().chain(judged);
+        let measured =
+            accuracy::measured("h200").into_iter().filter(|row| row.problem.workload.seed < accuracy::HELD_OUT);
+        let tuned = accuracy::shipped_of_h200().into_iter().chain(measured);
         let tuned: Vec<Row> = tuned.filter(is_fitted).collect();
         // What the tables have is of a later run.
         let id = |row: &Row| (row.digest(), row.problem.key());
@@ -245,8 +246,8 @@ mod tests {
             squares(&residuals(&grouped(&rows.iter().collect::<Vec<_>>()), &rates)),
             rows.len()
         );
-        judged::told(&judged::measured("h200"), &rates);
-        judged::told(&judged::shipped_of_h200(), &rates);
+        accuracy::report(&accuracy::measured("h200"), &rates);
+        accuracy::report(&accuracy::shipped_of_h200(), &rates);
     }
 
     /// The `[rates]` of `cards/h100.toml`, from an H200's:
@@ -254,12 +255,12 @@ mod tests {
     #[test]
     #[ignore = "prints constants, tests nothing"]
     fn h100_as_fitted() {
-        let rows: Vec<Row> = judged::measured("h100");
-        let seen: Vec<&Row> = rows.iter().filter(|row| row.problem.workload.seed < judged::HELD_OUT).collect();
+        let rows: Vec<Row> = accuracy::measured("h100");
+        let seen: Vec<&Row> = rows.iter().filter(|row| row.problem.workload.seed < accuracy::HELD_OUT).collect();
         for prior in [0.05, PRIOR, 0.5] {
             let rates = fitted(&seen, Rates::H200, &OF_CARD, prior, 6);
             println!("prior {prior}: {rates:?}");
-            judged::told(&rows, &rates);
+            accuracy::report(&rows, &rates);
         }
     }
 }

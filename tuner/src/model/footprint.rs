@@ -9,7 +9,7 @@ use super::shape::Shape;
 use super::tiles::{Tile, Tiles};
 use super::view::View;
 
-/// How much of what L2 is asked for it must fetch.
+/// The part of the requested bytes that L2 must fetch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Misses {
     /// Of the sparse operand.
@@ -21,28 +21,29 @@ pub(super) struct Misses {
 }
 
 impl Misses {
-    /// Those of a launch with these lists, and so many bytes of a workspace, where L2 has room for `held` bytes.
+    /// Those of a launch with these lists, and so many bytes of a workspace, where L2 has room for `capacity` bytes.
     pub(super) fn new(
         (plan, profile): (&Plan, &Profile),
         (view, shape): (&View, &Shape),
         (tiles, lists): (&Tiles, &Lists),
-        (workspace, held): (f64, f64),
+        (workspace, capacity): (f64, f64),
     ) -> Self {
         let ctas = tiles.columns as f64 * f64::from(profile.cluster) * tiles.needed;
         let requests = |of: &dyn Fn(&Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
-        let asked = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
+        let requested = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
         let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
         let fetched = match profile.kind {
-            KernelKind::Sddmm => in_waves((plan, view), (tiles, shape), lists.count().max(1), asked, held),
+            KernelKind::Sddmm => in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity),
             _ => {
                 let stored = shape.structure().map_or(0, Structure::stored);
-                reuse::fetched(tiles, lists, stored as f64 * view.bytes[0], held)
+                reuse::fetched(tiles, lists, stored as f64 * view.bytes[0], capacity)
             }
         };
-        let part = |fetched: f64, asked: f64| if asked > 0.0 { (fetched / asked).clamp(0.0, 1.0) } else { 0.0 };
-        let [sparse, dense] = [0, 1].map(|which| part(fetched[which], asked[which]));
+        let part =
+            |fetched: f64, requested: f64| if requested > 0.0 { (fetched / requested).clamp(0.0, 1.0) } else { 0.0 };
+        let [sparse, dense] = [0, 1].map(|which| part(fetched[which], requested[which]));
         // Sums of parts of K are written and read again: what L2 does not hold goes to memory and comes back.
-        let bytes = sparse * asked[0] + dense * asked[1] + written + 2.0 * (workspace - held).max(0.0);
+        let bytes = sparse * requested[0] + dense * requested[1] + written + 2.0 * (workspace - capacity).max(0.0);
         Self { sparse, dense, bytes: bytes.max(view.compulsory_bytes()) }
     }
 }
@@ -51,22 +52,23 @@ impl Misses {
 /// Compute counted (`benches/LOG.md`, 46).
 const WAVE: f64 = 0.35;
 
-/// Tiles that run together walk K together: each wave reads its rows of one factor and its columns of the other. Of these L2
+/// Tiles that run together traverse K together: each wave reads its rows of one factor and its columns of the other. Of these L2
 /// still holds a part where they are those of the wave before.
 fn in_waves(
     (plan, view): (&Plan, &View),
     (tiles, shape): (&Tiles, &Shape),
     clusters: usize,
-    asked: [f64; 2],
-    held: f64,
+    requested: [f64; 2],
+    capacity: f64,
 ) -> [f64; 2] {
     let waves = (tiles.count().max(1) as f64 / clusters as f64).max(1.0);
     let (all, each) = (tiles.block_rows as f64, tiles.block_rows as f64 / waves);
-    let rows = |count: f64| count * view.rows * view.along * view.bytes[0];
-    let columns =
-        |count: f64| shape.distinct(plan, count.ceil().max(1.0) as usize) * view.depth * view.along * view.bytes[1];
+    let rows = |count: f64| count * view.rows * view.dense_extent * view.bytes[0];
+    let columns = |count: f64| {
+        shape.distinct(plan, count.ceil().max(1.0) as usize) * view.depth * view.dense_extent * view.bytes[1]
+    };
     let first = columns(each);
-    let kept = (WAVE * held / (rows(each) + first).max(1.0)).min(1.0);
+    let reused = (WAVE * capacity / (rows(each) + first).max(1.0)).min(1.0);
     let later: f64 = (1..waves.ceil() as usize).map(|wave| columns(each.min(all - wave as f64 * each))).sum();
-    [rows(all).min(asked[0]), (first + (1.0 - kept) * later).min(asked[1])]
+    [rows(all).min(requested[0]), (first + (1.0 - reused) * later).min(requested[1])]
 }

@@ -15,7 +15,8 @@
 //! in [`rates`], with where they are from. A launch is one that nothing precedes, so `pdl` changes nothing. What the model
 //! is wrong about is in the output of its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 
-mod alike;
+#[cfg(test)]
+mod accuracy;
 mod assign;
 mod attention;
 mod calibration;
@@ -24,12 +25,11 @@ mod clock;
 mod dense;
 mod fit;
 mod footprint;
-#[cfg(test)]
-mod judged;
 mod prediction;
 pub mod rates;
 mod reuse;
 mod shape;
+mod similar;
 #[cfg(test)]
 mod tests;
 mod tile_time;

@@ -24,8 +24,8 @@ const COLUMNS: usize = 4;
 const TILES: usize = 64;
 
 /// Bytes of the sparse operand, which has so many, and of the dense one that come from memory. Time is counted in stages, with
-/// one for the ends of a tile. L2 has room for `held` bytes.
-pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, held: f64) -> [f64; 2] {
+/// one for the ends of a tile. L2 has room for `capacity` bytes.
+pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, capacity: f64) -> [f64; 2] {
     let mut reads = Reads::new(tiles, values);
     let mut end = 0.0_f64;
     match lists {
@@ -45,8 +45,8 @@ pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, held: f64) -> [
         }
     }
     let [sparse, dense] = [Gaps::new(reads.sparse, end), Gaps::new(reads.dense, end)];
-    let (of_sparse, taken) = sparse.fetched(FIRST * held, end);
-    let (of_dense, _) = dense.fetched(held - taken, end);
+    let (of_sparse, taken) = sparse.fetched(FIRST * capacity, end);
+    let (of_dense, _) = dense.fetched(capacity - taken, end);
     [of_sparse, of_dense]
 }
 
@@ -74,10 +74,10 @@ impl Reads {
     fn new(tiles: &Tiles, values: f64) -> Self {
         let (columns, rows) = (tiles.columns, tiles.column.len());
         let strides = [columns.div_ceil(COLUMNS).max(1), rows.div_ceil(TILES).max(1)];
-        let panels = tiles.panel * columns as f64 * tiles.walks.of as f64;
+        let panels = tiles.panel * columns as f64 * tiles.column_lists.of as f64;
         Self {
             sparse: Pieces::new(rows.div_ceil(strides[1]), values),
-            dense: Pieces::new(columns.div_ceil(strides[0]) * tiles.walks.chosen, panels),
+            dense: Pieces::new(columns.div_ceil(strides[0]) * tiles.column_lists.chosen, panels),
             strides,
         }
     }
@@ -91,8 +91,8 @@ impl Reads {
                 self.sparse.times[row / self.strides[1]].push(now as f32);
             }
             if column.is_multiple_of(self.strides[0]) {
-                let panels = &mut self.dense.times[column / self.strides[0] * tiles.walks.chosen..];
-                for (which, at) in tiles.walks.of(tile.walk) {
+                let panels = &mut self.dense.times[column / self.strides[0] * tiles.column_lists.chosen..];
+                for (which, at) in tiles.column_lists.of(tile.column_list) {
                     let after = f64::from(*at) - from;
                     if (0.0..part).contains(&after) {
                         panels[*which as usize].push((now + after * tile.stages) as f32);
@@ -128,26 +128,26 @@ impl Gaps {
         Self { all, read: times.len(), bytes }
     }
 
-    /// Bytes that are fetched where so many are held, and how many are on average.
+    /// Bytes that are fetched where so many are resident, and how many are on average.
     fn fetched(&self, room: f64, end: f64) -> (f64, f64) {
         // Held is what was read within the time that pieces are kept: it is made as long as there is room.
-        let (mut kept, mut held) = (0.0, 0.0);
+        let (mut longest, mut resident) = (0.0, 0.0);
         let mut shorter = 0;
         for (gap, _) in &self.all {
-            let more = (f64::from(*gap) - kept) / end * self.bytes * (self.all.len() - shorter) as f64;
-            if held + more > room {
-                held = room;
+            let more = (f64::from(*gap) - longest) / end * self.bytes * (self.all.len() - shorter) as f64;
+            if resident + more > room {
+                resident = room;
                 break;
             }
-            (kept, held, shorter) = (f64::from(*gap), held + more, shorter + 1);
+            (longest, resident, shorter) = (f64::from(*gap), resident + more, shorter + 1);
         }
         if shorter == self.all.len() {
-            return (self.read as f64 * self.bytes, held);
+            return (self.read as f64 * self.bytes, resident);
         }
-        let (least, most) = (kept / VARY, kept * VARY);
+        let (least, most) = (longest / VARY, longest * VARY);
         let missed = |gap: f32| ((f64::from(gap) - least) / (most - least).max(1e-9)).clamp(0.0, 1.0);
         let again: f64 = self.all.iter().filter(|(_, is_read)| *is_read).map(|(gap, _)| missed(*gap)).sum();
-        ((self.read as f64 + again) * self.bytes, held)
+        ((self.read as f64 + again) * self.bytes, resident)
     }
 }
 

@@ -7,7 +7,7 @@ use bsr_codegen::Plan;
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::{BlockIndex, group_similar_rows};
 
-use super::alike;
+use super::similar;
 use crate::TuningProblem;
 
 /// The pattern of a problem, and what several kernels ask of it.
@@ -16,7 +16,7 @@ pub(super) struct Shape {
     /// None where no matrix has the sizes of the problem.
     structure: Option<Structure>,
     tiles: Mutex<HashMap<Grouping, Arc<Vec<RowGroup>>>>,
-    walks: Mutex<HashMap<Grouping, Arc<Walks>>>,
+    column_lists: Mutex<HashMap<Grouping, Arc<ColumnLists>>>,
     distinct: Mutex<HashMap<(bool, usize), f64>>,
 }
 
@@ -29,26 +29,26 @@ pub(super) enum Rows {
 
 /// Where the tiles of a launch meet some block columns, evenly chosen, on their way through K.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Walks {
-    /// Where each walk's part of `met` ends.
+pub(super) struct ColumnLists {
+    /// Where each list's part of `met` ends.
     ends: Vec<u32>,
-    /// Which of the chosen block columns, and at which part of the walk.
+    /// Which of the chosen block columns, and at which part of the list.
     met: Vec<(u32, f32)>,
     /// How many are chosen, and of how many.
     pub(super) chosen: usize,
     pub(super) of: usize,
 }
 
-impl Walks {
+impl ColumnLists {
     /// What one of them meets.
-    pub(super) fn of(&self, walk: u32) -> &[(u32, f32)] {
-        let end = |walk: usize| self.ends.get(walk).map_or(0, |end| *end as usize);
-        let first = (walk as usize).checked_sub(1).map_or(0, end);
-        &self.met[first..end(walk as usize).max(first)]
+    pub(super) fn of(&self, column_list: u32) -> &[(u32, f32)] {
+        let end = |column_list: usize| self.ends.get(column_list).map_or(0, |end| *end as usize);
+        let first = (column_list as usize).checked_sub(1).map_or(0, end);
+        &self.met[first..end(column_list as usize).max(first)]
     }
 
-    fn new(walks: &[RowGroup], of: usize) -> Self {
-        let read: usize = walks.iter().map(|walk| walk.at.len()).sum();
+    fn new(column_lists: &[RowGroup], of: usize) -> Self {
+        let read: usize = column_lists.iter().map(|column_list| column_list.at.len()).sum();
         let chosen = (MEETINGS * of / read.max(1)).clamp(LEAST, MOST).min(of);
         // The place of a block column among those that are chosen.
         let place = |column: u32| {
@@ -57,10 +57,10 @@ impl Walks {
             (is_chosen && (number as usize) < chosen).then_some(number as u32)
         };
         let mut all = Self { chosen, of, ..Self::default() };
-        for walk in walks {
-            let length = walk.at.len() as f32;
+        for column_list in column_lists {
+            let length = column_list.at.len() as f32;
             let met = |(at, column): (usize, &u32)| Some((place(*column)?, (at as f32 + 0.5) / length));
-            all.met.extend(walk.at.iter().enumerate().filter_map(met));
+            all.met.extend(column_list.at.iter().enumerate().filter_map(met));
             all.ends.push(all.met.len() as u32);
         }
         all
@@ -105,7 +105,7 @@ impl Shape {
         if let Some(shape) = known(&KNOWN.lock().unwrap_or_else(PoisonError::into_inner)) {
             return shape;
         }
-        let shape = Arc::new(Self::new(drawn(problem).or_else(|| alike::structure(problem))));
+        let shape = Arc::new(Self::new(drawn(problem).or_else(|| similar::structure(problem))));
         let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED {
             all.remove(0);
@@ -115,7 +115,7 @@ impl Shape {
     }
 
     pub(super) fn new(structure: Option<Structure>) -> Self {
-        Self { structure, tiles: Mutex::default(), walks: Mutex::default(), distinct: Mutex::default() }
+        Self { structure, tiles: Mutex::default(), column_lists: Mutex::default(), distinct: Mutex::default() }
     }
 
     /// The rows of blocks as a kernel reads them.
@@ -138,17 +138,17 @@ impl Shape {
         self.groups(plan, pack, true)
     }
 
-    /// What tiles of these rows walk through.
-    pub(super) fn walks(&self, plan: &Plan, rows: Rows) -> Arc<Walks> {
+    /// The block columns that tiles of these rows traverse.
+    pub(super) fn column_lists(&self, plan: &Plan, rows: Rows) -> Arc<ColumnLists> {
         let (pack, any_order) = match rows {
             Rows::Neighbours(pack) => (pack, false),
             Rows::Likest(pack) => (pack, true),
         };
         let grouping = Grouping { by_columns: plan.reads_block_columns(), pack, any_order };
         let cols = self.index(plan).map_or(0, |index| index.cols.div_ceil(index.block.1.max(1)));
-        let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = || Arc::new(Walks::new(&self.groups(plan, pack, any_order), cols));
-        Arc::clone(walks.entry(grouping).or_insert_with(made))
+        let mut column_lists = self.column_lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(ColumnLists::new(&self.groups(plan, pack, any_order), cols));
+        Arc::clone(column_lists.entry(grouping).or_insert_with(make))
     }
 
     /// Distinct block columns among so many neighbouring block rows, on average.
@@ -162,8 +162,8 @@ impl Shape {
     fn groups(&self, plan: &Plan, pack: u32, any_order: bool) -> Arc<Vec<RowGroup>> {
         let grouping = Grouping { by_columns: plan.reads_block_columns(), pack, any_order };
         let mut tiles = self.tiles.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = || Arc::new(self.index(plan).map(|index| grouped(&index, grouping)).unwrap_or_default());
-        Arc::clone(tiles.entry(grouping).or_insert_with(made))
+        let make = || Arc::new(self.index(plan).map(|index| grouped(&index, grouping)).unwrap_or_default());
+        Arc::clone(tiles.entry(grouping).or_insert_with(make))
     }
 }
 

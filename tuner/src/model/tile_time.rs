@@ -124,7 +124,7 @@ impl Rates {
             tensor *= self.promoted;
         }
         let sectors = self.sectors(view);
-        let dense = tile.dense * if view.along_k { sectors } else { 1.0 };
+        let dense = tile.dense * if view.dense_is_k_major { sectors } else { 1.0 };
         let sparse = tile.sparse * sectors;
         let cluster = f64::from(profile.cluster.max(1));
         let times = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
@@ -132,8 +132,8 @@ impl Rates {
         let abreast = if profile.kind == KernelKind::Sddmm { self.abreast } else { 1.0 };
         let spans = profile.copied_rows;
         // Rows of an operand that is narrower than a line of L2 come several at a time, where a box has all of each.
-        let (pitch, span) = (view.along * view.bytes[1], f64::from(spans.1.max(16)));
-        let of_dense = if !view.along_k && pitch <= span.min(LINE) { LINE } else { span };
+        let (pitch, span) = (view.dense_extent * view.bytes[1], f64::from(spans.1.max(16)));
+        let of_dense = if !view.dense_is_k_major && pitch <= span.min(LINE) { LINE } else { span };
         let rows = tile.sparse / f64::from(spans.0.max(16)) + tile.dense / of_dense;
         let fills = if profile.kind == KernelKind::SwapAb { tile.stages * self.fill } else { 0.0 };
         let beyond = tile.beyond * self.beyond_ns * 1e-3;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bsr_codegen::{KernelKind, Multicast, Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
 use bsr_runtime::schedule::{Costs, Place, record_tile, union_tile};
 
-use super::shape::{RowGroup, Rows, Shape, Walks};
+use super::shape::{ColumnLists, RowGroup, Rows, Shape};
 use super::view::View;
 
 /// What one CTA does for a tile; of the clusters' CTAs each does as much.
@@ -25,8 +25,8 @@ pub(super) struct Tile {
     pub(super) cost: u64,
     /// The parts into which its K can be divided.
     pub(super) units: u32,
-    /// Which of [`Tiles::walks`] it is.
-    pub(super) walk: u32,
+    /// Which of [`Tiles::column_lists`] it is.
+    pub(super) column_list: u32,
 }
 
 /// The tiles of a launch: every column of tiles has the same ones.
@@ -38,7 +38,7 @@ pub(super) struct Tiles {
     pub(super) columns: usize,
     pub(super) together: usize,
     /// Columns of tiles of which L2 holds what is read of the dense operand, as the tile scheduler has it.
-    pub(super) held: f64,
+    pub(super) columns_held: f64,
     /// Rows of blocks that the tiles of a column have.
     pub(super) block_rows: usize,
     /// Bytes of the result that a CTA's tile has.
@@ -47,17 +47,17 @@ pub(super) struct Tiles {
     pub(super) panel: f64,
     /// The part of the CTAs of all clusters that have columns to compute.
     pub(super) needed: f64,
-    /// Which block columns of K tiles walk through.
-    pub(super) walks: Arc<Walks>,
+    /// The block columns of K that tiles traverse.
+    pub(super) column_lists: Arc<ColumnLists>,
 }
 
 impl Tiles {
     pub(super) fn new(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, clusters: usize) -> Self {
-        let walks = match plan.tile_scheduler() {
+        let column_lists = match plan.tile_scheduler() {
             TileScheduler::Sddmm | TileScheduler::CtaPerBlock | TileScheduler::Attention => Arc::default(),
-            TileScheduler::StageMetadata(packing) => shape.walks(plan, Rows::Neighbours(packing.pack)),
-            TileScheduler::SharedColumns(form) => shape.walks(plan, Rows::Likest(form.pack)),
-            TileScheduler::Static => shape.walks(plan, Rows::Neighbours(1)),
+            TileScheduler::StageMetadata(packing) => shape.column_lists(plan, Rows::Neighbours(packing.pack)),
+            TileScheduler::SharedColumns(form) => shape.column_lists(plan, Rows::Likest(form.pack)),
+            TileScheduler::Static => shape.column_lists(plan, Rows::Neighbours(1)),
         };
         let counts = match plan.tile_scheduler() {
             TileScheduler::Sddmm => plan.sddmm_tiles().map(|form| sddmm(plan, profile, view, shape, &form)),
@@ -69,10 +69,14 @@ impl Tiles {
         let column = counts.unwrap_or_default();
         let is_sddmm = profile.kind == KernelKind::Sddmm;
         let width = f64::from(plan.cluster_tile().columns.max(1));
-        let columns = if is_sddmm { 1.0 } else { (view.along / width).ceil() };
+        let columns = if is_sddmm { 1.0 } else { (view.dense_extent / width).ceil() };
         // Of the last column a part is beyond the end: nothing of that is loaded or stored.
         let part = |width: f64| {
-            if is_sddmm || columns <= 0.0 { 1.0 } else { view.along / ((view.along / width).ceil() * width) }
+            if is_sddmm || columns <= 0.0 {
+                1.0
+            } else {
+                view.dense_extent / ((view.dense_extent / width).ceil() * width)
+            }
         };
         // The same of the CTAs: a cluster whose CTAs are not all needed is no faster.
         let (of_cluster, clip) = (part(width), part(f64::from(profile.cta_n.max(1))));
@@ -80,7 +84,7 @@ impl Tiles {
         let index = shape.index(plan);
         let cols = index.map_or(0, |index| index.cols);
         let together = match index.filter(|_| !is_sddmm) {
-            Some(index) => bsr_runtime::schedule::columns_together(plan, &index, view.along as usize, clusters),
+            Some(index) => bsr_runtime::schedule::columns_together(plan, &index, view.dense_extent as usize, clusters),
             None => 1,
         };
         let pack = if matches!(plan.tile_scheduler(), TileScheduler::CtaPerBlock) { 3.0 } else { 1.0 };
@@ -89,15 +93,15 @@ impl Tiles {
                 .into_iter()
                 .map(|tile| Tile { dense: tile.dense * clip, beyond: tile.dense * beyond, ..tile })
                 .collect(),
-            columns: if view.along > 0.0 { columns as usize } else { 0 },
+            columns: if view.dense_extent > 0.0 { columns as usize } else { 0 },
             together,
-            held: bsr_runtime::schedule::columns_held(plan, cols),
+            columns_held: bsr_runtime::schedule::columns_held(plan, cols),
             block_rows: shape.index(plan).map_or(0, |index| index.row_ptr.len().saturating_sub(1)),
             // A product that is added to C in memory reads and writes it.
             out: f64::from(profile.cta_m) * f64::from(profile.cta_n) * view.bytes[2] * clip * pack,
             panel: view.depth * width * of_cluster * view.bytes[1],
             needed: of_cluster / clip,
-            walks,
+            column_lists,
         }
     }
 
@@ -115,11 +119,12 @@ impl Tiles {
 fn beyond(profile: &Profile, view: &View, columns: f64, width: f64) -> f64 {
     let cta_n = f64::from(profile.cta_n.max(1));
     let row = f64::from(profile.copied_rows.1.max(16));
-    let boxes = |columns: f64| if view.along_k { columns } else { (columns * view.bytes[1] / row).ceil() };
+    let boxes = |columns: f64| if view.dense_is_k_major { columns } else { (columns * view.bytes[1] / row).ceil() };
     // Of the CTAs of the last cluster along the columns.
     let ctas = (width / cta_n).max(1.0);
-    let held = |cta: u32| (view.along - (columns - 1.0) * width - f64::from(cta) * cta_n).clamp(0.0, cta_n);
-    let lost: f64 = (0..ctas as u32).map(|cta| boxes(cta_n) - boxes(held(cta))).sum();
+    let columns_of =
+        |cta: u32| (view.dense_extent - (columns - 1.0) * width - f64::from(cta) * cta_n).clamp(0.0, cta_n);
+    let lost: f64 = (0..ctas as u32).map(|cta| boxes(cta_n) - boxes(columns_of(cta))).sum();
     lost / ctas / boxes(cta_n).max(1.0) / row / columns.max(1.0)
 }
 
@@ -138,7 +143,7 @@ fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
         blocks,
         cost: 0,
         units: (blocks / f64::from(gathered.max(1))).ceil() as u32,
-        walk: 0,
+        column_list: 0,
     }
 }
 
@@ -155,7 +160,7 @@ fn block_rows(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> Vec
         .flat_map(|(row, blocks)| {
             let tile = Tile {
                 cost: form.cost(blocks.into()),
-                walk: row as u32,
+                column_list: row as u32,
                 ..of_blocks(profile, view, f64::from(blocks))
             };
             std::iter::repeat_n(tile, slices(row))
@@ -174,7 +179,7 @@ fn single_blocks(plan: &Plan, profile: &Profile, view: &View, shape: &Shape) -> 
 fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &SharedColumns) -> Vec<Tile> {
     let groups = shape.likest(plan, form.pack);
     let (steps, gathered) = profile.stages_per_block;
-    let tile = |(walk, group): (usize, &RowGroup)| {
+    let tile = |(column_list, group): (usize, &RowGroup)| {
         let (union, blocks) = (group.columns.len().max(1) as f64, f64::from(group.blocks));
         let of_row = of_blocks(profile, view, blocks);
         Tile {
@@ -186,7 +191,7 @@ fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sha
             blocks,
             cost: union_tile(form, union as u64, group.blocks.into()),
             units: union as u32,
-            walk: walk as u32,
+            column_list: column_list as u32,
         }
     };
     groups.iter().enumerate().map(tile).collect()
@@ -195,20 +200,20 @@ fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sha
 /// Several block rows over the union of their columns, in stages that metadata describes.
 fn swap_ab(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, packing: &StagePacking) -> Vec<Tile> {
     let groups = shape.neighbours(plan, packing.pack);
-    let (unit, cta_n, held) = (f64::from(packing.rows), f64::from(profile.cta_n), f64::from(profile.held_k));
-    let tile = |(walk, group): (usize, &RowGroup)| {
+    let (unit, cta_n, depth) = (f64::from(packing.rows), f64::from(profile.cta_n), f64::from(profile.held_k));
+    let tile = |(column_list, group): (usize, &RowGroup)| {
         let [stages, panels, blocks] = stages_of(group, packing);
         let bytes = panels * f64::from(packing.b_panel_bytes) + blocks * f64::from(packing.block_bytes);
         Tile {
-            flops: 2.0 * f64::from(group.blocks) * unit * held * cta_n,
-            sparse: f64::from(group.blocks) * unit * held * view.bytes[0],
-            dense: panels * held / f64::from(packing.k_slices.max(1)) * cta_n * view.bytes[1],
+            flops: 2.0 * f64::from(group.blocks) * unit * depth * cta_n,
+            sparse: f64::from(group.blocks) * unit * depth * view.bytes[0],
+            dense: panels * depth / f64::from(packing.k_slices.max(1)) * cta_n * view.bytes[1],
             beyond: 0.0,
             stages,
             blocks,
             cost: record_tile(packing, bytes as u64),
             units: stages as u32,
-            walk: walk as u32,
+            column_list: column_list as u32,
         }
     };
     let slices = packing.slices.max(1) as usize;
@@ -238,20 +243,20 @@ fn stages_of(group: &RowGroup, packing: &StagePacking) -> [f64; 3] {
 /// Rows of some block rows by some of their stored blocks, over all of K.
 fn sddmm(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &SddmmTiles) -> Vec<Tile> {
     let (cta_m, group_columns) = (f64::from(profile.cta_m), f64::from(form.group_columns));
-    let stages = (view.along / f64::from(form.k_step.max(1))).ceil().max(1.0);
+    let stages = (view.dense_extent / f64::from(form.k_step.max(1))).ceil().max(1.0);
     let tile = |groups: u32| {
         let is_half = form.half.is_some_and(|half| groups <= half);
         let columns = if is_half { form.half.unwrap_or(groups) } else { form.column_groups };
         Tile {
-            flops: 2.0 * cta_m * f64::from(columns) * group_columns * view.along,
-            sparse: cta_m * view.along * view.bytes[0],
-            dense: f64::from(groups) * group_columns * view.along * view.bytes[1],
+            flops: 2.0 * cta_m * f64::from(columns) * group_columns * view.dense_extent,
+            sparse: cta_m * view.dense_extent * view.bytes[0],
+            dense: f64::from(groups) * group_columns * view.dense_extent * view.bytes[1],
             beyond: 0.0,
             stages,
             blocks: 0.0,
             cost: Costs::of_sddmm(is_half).whole(stages as u32),
             units: stages as u32,
-            walk: 0,
+            column_list: 0,
         }
     };
     let tiles_of = |group: &RowGroup| {

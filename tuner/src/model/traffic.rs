@@ -60,9 +60,9 @@ mod tests {
         let structure = pattern.parse::<Pattern>().unwrap().structure(m, k, facts.block(), 0).unwrap();
         let workload = Workload { facts, m, n, k, source: Source::Pattern(pattern.to_owned()), seed: 0 };
         let problem = TuningProblem::new(workload, &structure);
-        let given = traffic(&plan, &problem, Some(&structure), &Card::h200());
-        assert_eq!(given, traffic(&plan, &problem, None, &Card::h200()), "the pattern is drawn again as it was");
-        given
+        let known = traffic(&plan, &problem, Some(&structure), &Card::h200());
+        assert_eq!(known, traffic(&plan, &problem, None, &Card::h200()), "the pattern is drawn again as it was");
+        known
     }
 
     #[test]

@@ -13,9 +13,9 @@ pub(super) struct View {
     /// Extent of a block along K; of SDDMM its columns.
     pub(super) depth: f64,
     /// Extent of the dense side; K of SDDMM.
-    pub(super) along: f64,
+    pub(super) dense_extent: f64,
     /// The dense operand lies along K, so that rows of it are as long as a block is deep.
-    pub(super) along_k: bool,
+    pub(super) dense_is_k_major: bool,
     /// Bytes of an element of the sparse operand, of the dense one and of the result.
     pub(super) bytes: [f64; 3],
     compulsory: f64,
@@ -43,8 +43,8 @@ impl View {
         Self {
             rows: f64::from(rows),
             depth: f64::from(depth),
-            along: problem.along() as f64,
-            along_k: (spec.op, spec.b_layout) == (Op::Dsd, Layout::ColMajor)
+            dense_extent: problem.dense_extent() as f64,
+            dense_is_k_major: (spec.op, spec.b_layout) == (Op::Dsd, Layout::ColMajor)
                 || (spec.op, spec.a_layout) == (Op::Dds, Layout::RowMajor),
             bytes: [sparse, dense, spec.out].map(|dtype| f64::from(dtype.bytes())),
             compulsory: work.compulsory_bytes() as f64,

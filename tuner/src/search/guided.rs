@@ -141,7 +141,7 @@ impl Iterator for Guided {
 }
 
 impl Search for Guided {
-    fn tell(&mut self, point: usize, us: f64) {
+    fn observe(&mut self, point: usize, us: f64) {
         let Some(predicted) = self.predicted.get(point) else { return };
         if us.is_finite() && us > 0.0 && *predicted < f64::MAX {
             self.measured.push((point, us.ln() - predicted));

@@ -1,7 +1,7 @@
-//! In which order candidates are measured: a search proposes, the sweep measures and tells.
+//! In which order candidates are measured: a search proposes, the sweep measures and reports.
 //!
-//! Points go by their numbers in a list. A search gives each number once; what it costs is told to it as it becomes known,
-//! in any order. The engine that asks needs no search to be told anything.
+//! Points go by their numbers in a list. A search gives each number once; its cost is reported as it becomes known,
+//! in any order. An engine need not report anything.
 
 mod guided;
 mod rank;
@@ -20,8 +20,8 @@ pub use rank::{rank_correlation, rank_correlation_of};
 
 /// An order of candidates.
 pub trait Search: Iterator<Item = usize> {
-    /// Tells what a point took, in microseconds. A point that was not timed - wrong, or too slow to finish - is not told of.
-    fn tell(&mut self, _point: usize, _us: f64) {}
+    /// Reports the time of a point in microseconds. A point without a time, wrong or too slow to finish, is not reported.
+    fn observe(&mut self, _point: usize, _us: f64) {}
 }
 
 /// Every point, in the order of the list.

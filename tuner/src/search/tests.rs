@@ -27,7 +27,7 @@ fn every_search_gives_every_point_once() {
         let mut given = HashSet::new();
         while let Some(point) = search.next() {
             assert!(given.insert(point), "{strategy:?} gives {point} twice");
-            search.tell(point, 5.0 + point as f64);
+            search.observe(point, 5.0 + point as f64);
         }
         assert_eq!(given.len(), candidates.len(), "{strategy:?}");
         assert_eq!(strategy.search(&[]).next(), None);
@@ -87,7 +87,7 @@ fn what_is_measured_corrects_what_is_predicted() {
         while let Some(point) = search.next() {
             asked += 1;
             if tell {
-                search.tell(point, truth(&specs[point]));
+                search.observe(point, truth(&specs[point]));
             }
             if point == best {
                 break;
@@ -95,9 +95,9 @@ fn what_is_measured_corrects_what_is_predicted() {
         }
         (asked, search)
     };
-    let ((told, mut search), (blind, _)) = (until_best(true), until_best(false));
-    eprintln!("the best of {} is found after {told} with corrections, {blind} without", specs.len());
-    assert!(told * 2 <= blind && told <= specs.len() / 4, "{told} {blind}");
+    let ((corrected, mut search), (blind, _)) = (until_best(true), until_best(false));
+    eprintln!("the best of {} is found after {corrected} with corrections, {blind} without", specs.len());
+    assert!(corrected * 2 <= blind && corrected <= specs.len() / 4, "{corrected} {blind}");
     let ranks = |us: Vec<f64>| rank_correlation(&us, &specs.iter().map(truth).collect::<Vec<_>>()).unwrap();
     let before = ranks(specs.iter().map(model).collect());
     let after = ranks((0..specs.len()).map(|at| search.corrected_us(at)).collect());
@@ -113,11 +113,11 @@ fn nonsense_is_neither_proposed_early_nor_believed() {
     candidates[2].1 = f64::INFINITY;
     let mut search = Guided::new(&candidates);
     for point in 3..20 {
-        search.tell(point, f64::NAN);
-        search.tell(point, 0.0);
+        search.observe(point, f64::NAN);
+        search.observe(point, 0.0);
     }
-    search.tell(1_000_000, 3.0);
-    search.tell(0, 1.0);
+    search.observe(1_000_000, 3.0);
+    search.observe(0, 1.0);
     let order: Vec<usize> = search.collect();
     let last: HashSet<usize> = order[order.len() - 3..].iter().copied().collect();
     assert_eq!(last, HashSet::from([0, 1, 2]));

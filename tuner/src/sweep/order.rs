@@ -49,25 +49,25 @@ impl Order for InOrder {
 /// What a search says, which learns from what was measured.
 pub struct Searched {
     search: Box<dyn Search + Send>,
-    /// How much of what was measured it was told.
-    told: usize,
+    /// How many of the measurements were reported to it.
+    reported: usize,
 }
 
 impl Searched {
     /// The order of a search over the same points.
     pub fn new(search: Box<dyn Search + Send>) -> Self {
-        Self { search, told: 0 }
+        Self { search, reported: 0 }
     }
 }
 
 impl Order for Searched {
     fn next(&mut self, measured: &[Measured]) -> Option<usize> {
-        for Measured { point, median_us, .. } in measured.iter().skip(self.told) {
+        for Measured { point, median_us, .. } in measured.iter().skip(self.reported) {
             if let Some(us) = median_us {
-                self.search.tell(*point, *us);
+                self.search.observe(*point, *us);
             }
         }
-        self.told = measured.len();
+        self.reported = measured.len();
         self.search.next()
     }
 }

@@ -48,7 +48,6 @@ fn refusals() {
         "op = attention_dkv, bm = 128, bn = 192, bk = 128",
         "op = attention_dq, bm = 128, bn = 256, bk = 128",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, score = \"|cap: f32| cap * tanh(s * scale / cap)\"",
-        "op = attention_dkv, bm = 128, bn = 128, bk = 128, score = \"|bias: Cols<f32>| s * scale + bias\"",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, dtype = e4m3",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, out = f32",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, stages = 3",
@@ -81,10 +80,13 @@ fn matrix() -> Vec<Plan> {
         }
     }
     let slopes = "score = \"|slope: f32| s * scale - slope * (head + 1 + batch) * abs(i - j)\"";
+    let documents =
+        "score = \"|a: Rows<f32>, b: Cols<f32>| if a != b { -inf } else if i >= j { s * scale } else { -inf }\"";
+    let biased = "score = \"|slope: Heads<f32>, a: Rows<bf16>, b: Cols<f16>, c: Cols<f32>| s * scale - slope * abs(i - j) + a * b + c\"";
     for op in BOTH {
         plans.push(plan(&format!("op = {op}, bm = 128, bn = 160, bk = 128, dtype = bf16")));
         for (bm, bk, columns) in [(128, 128, 128), (64, 64, 128), (64, 128, 64), (128, 128, 96)] {
-            for score in [CAUSAL, slopes] {
+            for score in [CAUSAL, slopes, documents, biased] {
                 plans.push(plan(&format!("op = {op}, bm = {bm}, bn = {columns}, bk = {bk}, {score}")));
             }
         }

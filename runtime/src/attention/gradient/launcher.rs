@@ -2,11 +2,13 @@
 
 use bsr_codegen::Plan;
 
+use super::RowTerms;
 use super::operands::{problem, shape};
 use super::work::GradientWork;
 use crate::Element;
 use crate::attention::operands::check_numbers;
-use crate::attention::{AttentionError, DeviceTensor, Mask, Shape};
+use crate::attention::vector::packed_strides;
+use crate::attention::{AttentionError, DeviceTensor, Mask, ScoreVector, Shape};
 use crate::gpu::{Device, DeviceBuffer, Function, Plain, StreamRef};
 use crate::launcher::UploadedWork;
 use crate::machine::Lists;
@@ -29,9 +31,11 @@ pub struct GradientInputs<'i, T: Plain> {
     pub scale: f32,
     /// The numbers of the score, in the order of its parameters.
     pub scalars: &'i [f32],
+    /// Its vectors, in the same order.
+    pub vectors: &'i [ScoreVector<'i>],
 }
 
-/// Where dQ, dK, dV and delta go.
+/// Where dQ, dK and dV go, and the workspace.
 #[derive(Debug)]
 pub struct GradientOutputs<'o, T: Plain> {
     /// dQ, of Q's sizes.
@@ -40,8 +44,8 @@ pub struct GradientOutputs<'o, T: Plain> {
     pub dk: &'o mut DeviceTensor<T>,
     /// dV, of V's sizes.
     pub dv: &'o mut DeviceTensor<T>,
-    /// What the kernel of dQ passes on to that of dK and dV: as many elements as LSE has.
-    pub delta: &'o mut DeviceBuffer<f32>,
+    /// What the kernel of dQ passes on to that of dK and dV: [`GradientPattern::workspace_len`] elements.
+    pub workspace: &'o mut DeviceBuffer<f32>,
 }
 
 /// A mask in the form in which both kernels read it, for tensors of one shape.
@@ -49,6 +53,14 @@ pub struct GradientOutputs<'o, T: Plain> {
 pub struct GradientPattern {
     shape: Shape,
     works: [Work; 2],
+    workspace: usize,
+}
+
+impl GradientPattern {
+    /// Elements of [`GradientOutputs::workspace`]: two for each query of each head, to the end of the last block.
+    pub fn workspace_len(&self) -> usize {
+        self.workspace
+    }
 }
 
 #[derive(Debug)]
@@ -116,7 +128,9 @@ impl GradientLauncher {
             let uploaded = UploadedWork::new(kernel.device(), [work.ctas(), 1], lists, 0)?;
             Ok::<_, AttentionError>(Work { uploaded, steps })
         });
-        Ok(GradientPattern { shape, works: [dq?, dkv?] })
+        let form = self.plans()[0].gradient_tiles();
+        let workspace = form.map_or(0, |form| RowTerms::len(&form, &shape));
+        Ok(GradientPattern { shape, works: [dq?, dkv?], workspace })
     }
 
     /// Enqueues both kernels on `stream` and returns at once. Keep tensors and pattern alive until the stream has been
@@ -166,12 +180,18 @@ impl GradientLauncher {
                 "`GradientLauncher::pattern` with this shape",
             ));
         }
-        let GradientOutputs { dq, dk, dv, delta } = outputs;
-        if delta.len() != shape.rows() {
+        let vectors = inputs.vectors.iter().map(|vector| (vector.ptr(), vector.extent()));
+        let vectors = packed_strides(kernel.plan(), &shape, vectors)?;
+        let GradientOutputs { dq, dk, dv, workspace } = outputs;
+        if workspace.len() != pattern.workspace_len() {
             return Err(AttentionError::size(
-                format!("delta has {} elements", delta.len()),
-                format!("problems x heads x queries = {}", shape.rows()),
-                "one for each query of each head",
+                format!("the workspace has {} elements", workspace.len()),
+                format!(
+                    "2 x {} heads x queries in whole blocks = {}",
+                    shape.batch * shape.heads,
+                    pattern.workspace_len()
+                ),
+                "`GradientPattern::workspace_len` elements",
             ));
         }
         for (name, of, gradient) in [("dQ", q, &**dq), ("dK", k, &**dk), ("dV", v, &**dv)] {
@@ -192,17 +212,18 @@ impl GradientLauncher {
             tensors: [q, k, v, o, dout].map(at),
             lse: inputs.lse.ptr(),
             lse_gradient: inputs.lse_gradient.map(DeviceBuffer::ptr),
-            delta: delta.ptr(),
+            row_terms: workspace.ptr(),
             first: at(if number == 0 { dq } else { dk }),
             second: (number == 1).then(|| at(dv)),
             scale: inputs.scale,
             scalars: inputs.scalars,
+            vectors,
             problem,
         };
         let gpu = kernel.machine();
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // above have found to be those of the problem; the pattern was made for these kernels and sizes, so that no step is
-        // beyond the rows. The gradients are borrowed mutably, as is delta.
+        // beyond the rows. The gradients are borrowed mutably, as is the workspace.
         unsafe {
             operation::launch(&mut gpu.on(stream), kernel.plan(), &operands, |_| {
                 let lists = work.uploaded.lists(stream)?;

@@ -1,7 +1,7 @@
 //! The gradient of an attention: dQ, dK and dV from Q, K, V, O, dO and LSE, under the mask of the attention.
 //!
 //! Two kernels compute it ([`KernelSpec::gradients`](bsr_codegen::KernelSpec::gradients)): that of dQ first, which also
-//! writes delta = rowsum(dO * O) - dLSE, then that of dK and dV, which reads it. Nothing of the size of Q K^T is in memory,
+//! writes delta = rowsum(dO * O) - dLSE and -LSE ([`RowTerms`]), then that of dK and dV, which reads both. Nothing of the size of Q K^T is in memory,
 //! and no sum is shared by CTAs, so that every launch gives the same bits.
 
 mod launcher;
@@ -9,6 +9,7 @@ mod operands;
 mod reference;
 #[cfg(feature = "simulator")]
 mod simulate;
+mod terms;
 mod work;
 
 pub use launcher::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern};
@@ -16,4 +17,5 @@ pub use operands::Saved;
 pub use reference::{Summed, gradients_of_keys, gradients_of_queries};
 #[cfg(feature = "simulator")]
 pub use simulate::{SimulatedGradient, SimulatedGradients};
+pub use terms::RowTerms;
 pub use work::GradientWork;

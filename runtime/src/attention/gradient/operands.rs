@@ -3,7 +3,7 @@
 use bsr_codegen::{GradientProblem, Plan};
 
 use super::super::operands::{check_numbers, shape_of_sizes};
-use super::super::{AttentionError, Shape, Tensor};
+use super::super::{AttentionError, ScoreInputs, Shape, Tensor};
 use crate::Element;
 
 /// What an attention read and computed, and the gradients of its results.
@@ -19,10 +19,8 @@ pub struct Saved<'n, T> {
     pub output_gradient: &'n Tensor<T>,
     /// The gradient of LSE, where something depends on it.
     pub lse_gradient: Option<&'n [f32]>,
-    /// What products are multiplied by.
-    pub scale: f32,
-    /// The numbers of the score, in the order of its parameters.
-    pub scalars: &'n [f32],
+    /// The scale, and what the score reads.
+    pub inputs: ScoreInputs<'n>,
 }
 
 impl<T: Element> Saved<'_, T> {
@@ -46,7 +44,7 @@ impl<T: Element> Saved<'_, T> {
     pub(super) fn shape(&self, plan: &Plan) -> Result<Shape, AttentionError> {
         let sizes = [self.tensors[0], self.tensors[1], self.tensors[2], self.output, self.output_gradient];
         let of_queries = [Some(self.lse.len()), self.lse_gradient.map(<[f32]>::len)];
-        check_numbers(plan, self.scale, self.scalars)?;
+        check_numbers(plan, self.inputs.scale, self.inputs.scalars)?;
         shape(plan, sizes.map(Tensor::sizes), of_queries, T::DTYPE)
     }
 }

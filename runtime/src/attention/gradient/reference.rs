@@ -12,7 +12,7 @@ use bsr_codegen::{Dtype, Epilogue};
 
 use super::Saved;
 use crate::Element;
-use crate::attention::{Mask, Shape};
+use crate::attention::{Mask, Shape, vector};
 use crate::reference::{f32_sums, half_ulp};
 
 /// How many times what independent roundings lead to is right.
@@ -54,11 +54,11 @@ pub fn gradients_of_queries<T: Element>(
             let first = column as usize * bk;
             for key in first..(first + bk).min(shape.keys) {
                 let at = [problem, shape.key_head(head), key];
-                let (_, slope) = of_query.pair(saved, program, at);
+                let (_, slope) = of_query.pair(shape, saved, program, at);
                 row.add(slope, k.row(at));
             }
         }
-        row.end(f64::from(saved.scale), &mut summed);
+        row.end(f64::from(saved.inputs.scale), &mut summed);
     }
     summed
 }
@@ -91,13 +91,13 @@ pub fn gradients_of_keys<T: Element>(
                     let at = [problem, head, query];
                     let of_query = OfQuery::new(shape, saved, at);
                     let place = [problem, key_head, key];
-                    let (probability, slope) = of_query.pair(saved, program, place);
+                    let (probability, slope) = of_query.pair(shape, saved, program, place);
                     of_key.add(slope, q.row(at));
                     of_value.add(probability, saved.output_gradient.row(at));
                 }
             }
         }
-        of_key.end(f64::from(saved.scale), &mut summed[0]);
+        of_key.end(f64::from(saved.inputs.scale), &mut summed[0]);
         of_value.end(1.0, &mut summed[1]);
     }
     summed
@@ -129,12 +129,13 @@ impl<'n, T: Element> OfQuery<'n, T> {
     }
 
     /// P and dS, without the scale, of a pair of the query and a key. The derivative of a score by the product is the scale.
-    fn pair(&self, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> (Near, Near) {
-        let (scale, product) = (f64::from(saved.scale), product::<T>(self.q, saved.tensors[1].row(key)));
+    fn pair(&self, shape: &Shape, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> (Near, Near) {
+        let (scale, product) = (f64::from(saved.inputs.scale), product::<T>(self.q, saved.tensors[1].row(key)));
         let score = match score {
             Some(score) => {
-                let inputs: Vec<f64> = saved.scalars.iter().map(|value| f64::from(*value)).collect();
                 let ([batch, head, query], key) = (self.at, key[2]);
+                let mut inputs = vec![0.0; score.inputs().len()];
+                vector::values(score, &saved.inputs, shape, [batch, head, query, key], &mut inputs);
                 score.score(&Pair { product: product.value, query, key, head, batch, scale, inputs: &inputs })
             }
             None => product.value * scale,

@@ -4,9 +4,10 @@ use bsr_codegen::{GradientSide, GradientTiles, Plan};
 use bsr_simulator::{Coverage, Options, Report, Statement};
 
 use super::operands::problem;
-use super::{GradientWork, Saved};
+use super::{GradientWork, RowTerms, Saved};
 use crate::Element;
-use crate::attention::{AttentionError, Mask, Tensor};
+use crate::attention::vector::packed_strides;
+use crate::attention::{AttentionError, Mask, ScoreInputs, Tensor};
 use crate::error::SimulatedError;
 use crate::launcher::Launcher;
 use crate::machine::Sim;
@@ -28,8 +29,9 @@ pub struct SimulatedGradient {
 pub struct SimulatedGradients<T> {
     /// dQ alone, or dK and dV.
     pub gradients: Vec<Tensor<T>>,
-    /// delta of each query that has keys, of a kernel of dQ; NaN of the others. Of a kernel of dK and dV, what it was given.
-    pub delta: Vec<f32>,
+    /// The terms of queries whose block row stores blocks, of a kernel of dQ; NaN of the others. Of a kernel of dK and dV, its
+    /// argument.
+    pub terms: RowTerms,
     /// What was found.
     pub report: Report,
 }
@@ -78,14 +80,14 @@ impl SimulatedGradient {
     }
 
     /// Computes dQ, or dK and dV, under `mask`. They lie as Q, K and V do, and are full of [`Element::POISON`] before. A kernel
-    /// of dK and dV reads `delta` of each query, or where none is given, what the host makes of O and dO.
+    /// of dK and dV reads `terms`, or where there are none, those that the host computes from LSE, O and dO.
     ///
     /// # Errors
     /// Tensors or a mask that do not fit the kernel.
     pub fn run<T: Element>(
         &self,
         saved: &Saved<'_, T>,
-        delta: Option<&[f32]>,
+        terms: Option<&RowTerms>,
         mask: &Mask,
         options: &Options,
     ) -> Result<SimulatedGradients<T>, AttentionError> {
@@ -96,33 +98,36 @@ impl SimulatedGradient {
         let is_of_keys = form.side == GradientSide::Keys;
         let poison = |of: &Tensor<T>| Tensor::filled(of.sizes(), of.order(), T::POISON);
         let mut gradients: Vec<Tensor<T>> = if is_of_keys { vec![poison(k), poison(v)] } else { vec![poison(q)] };
-        let mut delta = match (is_of_keys, delta) {
-            (true, Some(delta)) => delta.to_vec(),
-            (true, None) => saved.delta(&shape).into_iter().map(|value| value as f32).collect(),
-            (false, _) => vec![f32::NAN; shape.rows()],
+        let terms = match (is_of_keys, terms) {
+            (true, Some(terms)) => terms.clone(),
+            (true, None) => RowTerms::of(form, &shape, saved),
+            (false, _) => RowTerms::poisoned(form, &shape),
         };
         if work.ctas() == 0 {
-            return Ok(SimulatedGradients { gradients, delta, report: Report::default() });
+            return Ok(SimulatedGradients { gradients, terms, report: Report::default() });
         }
         // What the other kernel writes has no slot here.
         let all = [q, k, v, saved.output, saved.output_gradient, q, k, v];
         let problem = problem(&shape, all.map(Tensor::strides));
         let mut sim = self.launcher.session(options);
+        let ScoreInputs { scale, scalars, vectors } = saved.inputs;
+        let vectors: Vec<_> = vectors.iter().map(|vector| (sim.bytes(vector.to_bytes()), vector.extent())).collect();
         let tensors =
             [q, k, v, saved.output, saved.output_gradient].map(|tensor| sim.bytes(T::to_bytes(tensor.data())));
         let lse = sim.bytes(f32::to_bytes(saved.lse));
         let lse_gradient = saved.lse_gradient.map(|values| sim.bytes(f32::to_bytes(values)));
-        let of_delta = sim.bytes(f32::to_bytes(&delta));
+        let row_terms = sim.bytes(f32::to_bytes(terms.values()));
         let written: Vec<_> = gradients.iter().map(|tensor| sim.bytes(T::to_bytes(tensor.data()))).collect();
         let operands = Gradient {
             tensors,
             lse,
             lse_gradient,
-            delta: of_delta,
+            row_terms,
             first: written[0],
             second: written.get(1).copied(),
-            scale: saved.scale,
-            scalars: saved.scalars,
+            scale,
+            scalars,
+            vectors: packed_strides(plan, &shape, vectors.into_iter())?,
             problem,
         };
         let list = |sim: &mut Sim<'_>| {
@@ -132,10 +137,10 @@ impl SimulatedGradient {
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
         unsafe { operation::launch::<_, SimulatedError>(&mut sim, plan, &operands, list)? };
         simulator.records.keep(sim.records());
-        delta.copy_from_slice(&f32::from_bytes(sim.memory.bytes(of_delta)));
+        let terms = terms.with_values(f32::from_bytes(sim.memory.bytes(row_terms)));
         for (gradient, id) in gradients.iter_mut().zip(&written) {
             *gradient = Tensor::from_vec(gradient.sizes(), gradient.order(), T::from_bytes(sim.memory.bytes(*id)))?;
         }
-        Ok(SimulatedGradients { gradients, delta, report: sim.report })
+        Ok(SimulatedGradients { gradients, terms, report: sim.report })
     }
 }

@@ -2,13 +2,14 @@
 
 use bsr_codegen::lists::{IndexWidth, ListKernel};
 
-use super::error::PatternError;
+use super::error::not_owned;
 use super::kernels::ListKernels;
 use super::shape::PatternShape;
 use crate::Structure;
 use crate::gpu::buffer::{DeviceBuffer, DevicePtr, Plain};
 use crate::gpu::device::Device;
 use crate::gpu::error::GpuError;
+use crate::gpu::foreign::misplaced;
 use crate::gpu::stream::StreamRef;
 
 /// Row pointers and block columns, owned or foreign.
@@ -58,7 +59,7 @@ impl Arrays {
         let align = u64::from(width.bytes());
         for (base, len) in [(row_ptr, 1), (col_idx, shape.capacity)] {
             if len > 0 && (base == 0 || !base.is_multiple_of(align)) {
-                return Err(PatternError::Memory { base, align }.into());
+                return Err(misplaced("an array of a pattern is", base, align).into());
             }
         }
         let rows = shape.block_rows() + 1;
@@ -95,7 +96,7 @@ impl Arrays {
                 write(row_ptr, structure.row_ptr(), stream)?;
                 write(col_idx, structure.col_idx(), stream)
             }
-            _ => Err(PatternError::Foreign.into()),
+            _ => Err(not_owned().into()),
         }
     }
 
@@ -107,7 +108,7 @@ impl Arrays {
                 }
                 write(&own.bytes, mask, stream)
             }
-            _ => Err(PatternError::Foreign.into()),
+            _ => Err(not_owned().into()),
         }
     }
 

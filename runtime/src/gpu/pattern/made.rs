@@ -1,9 +1,10 @@
 //! What is made of a pattern's arrays on the device: checked rows and columns, and the transposed index.
 
+use bsr_codegen::Refusal;
 use bsr_codegen::lists::{ListKernel, WrongIndex};
 
 use super::arrays::Arrays;
-use super::error::PatternError;
+use super::error::wrong_row;
 use super::kernels::ListKernels;
 use super::shape::PatternShape;
 use crate::gpu::buffer::{DeviceBuffer, DevicePtr};
@@ -75,7 +76,7 @@ impl Checked {
     }
 
     /// The first wrong row that was found since this was asked for last. The device must be idle.
-    pub(super) fn take_error(&self, shape: &PatternShape) -> Result<Option<PatternError>, GpuError> {
+    pub(super) fn take_error(&self, shape: &PatternShape) -> Result<Option<Refusal>, GpuError> {
         let record = self.error.to_vec()?.first().copied().unwrap_or(NO_ERROR);
         let row = (record >> 32) as usize;
         let Some(kind) = WrongIndex::from_number(record as u32).filter(|_| row < self.values.len()) else {
@@ -85,7 +86,7 @@ impl Checked {
         // SAFETY: the view is of the record, and gone before it.
         let mut view = unsafe { DeviceBuffer::<u64>::foreign(self.error.device(), self.error.ptr(), 1) };
         view.fill_bytes(0xFF)?;
-        Ok(Some(PatternError::Row { row, kind, value, shape: *shape }))
+        Ok(Some(wrong_row(row, kind, value, shape)))
     }
 
     /// Row pointers and columns of the rows that are right.

@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use bsr_codegen::lists::IndexWidth;
 
 use arrays::Arrays;
-pub use error::PatternError;
 pub(crate) use kernels::ListKernels;
 pub(crate) use made::CheckedIndex;
 use made::{Checked, Transposed};
@@ -24,8 +23,10 @@ pub use shape::PatternShape;
 use super::buffer::{DeviceBuffer, DevicePtr};
 use super::device::Device;
 use super::error::GpuError;
+use super::foreign::misplaced;
 use super::stream::StreamRef;
 use crate::Structure;
+use error::no_shape;
 
 /// Row pointers and block columns in device memory, which may change: their number too, up to a capacity.
 ///
@@ -34,7 +35,7 @@ use crate::Structure;
 /// reuse the lists. A CUDA graph that captured such a launch makes the lists whenever it runs, of whatever the arrays hold
 /// then.
 ///
-/// A block row that is wrong (see [`PatternError`]) has no blocks: a product has zeros in its rows, as if none was stored.
+/// A block row that is wrong has no blocks: a product has zeros in its rows, as if none was stored.
 /// It is told by [`check`](DevicePattern::check), which waits for the device. Nothing that lies in the arrays is used as an
 /// address before it was checked.
 ///
@@ -71,7 +72,7 @@ impl DevicePattern {
     /// Copies the pattern of a matrix to the device, with room for `capacity` blocks, at least those that there are.
     ///
     /// # Errors
-    /// [`GpuError::OutOfMemory`]; [`GpuError::Pattern`] for sizes that a pattern on the GPU cannot have.
+    /// [`GpuError::OutOfMemory`]; [`GpuError::Refused`] for sizes that a pattern on the GPU cannot have.
     pub fn upload(device: &Device, structure: &Structure, capacity: usize) -> Result<Self, GpuError> {
         let capacity = capacity.max(structure.nnzb());
         let shape = PatternShape { rows: structure.rows(), cols: structure.cols(), block: structure.block(), capacity };
@@ -94,7 +95,7 @@ impl DevicePattern {
     /// nor freed.
     ///
     /// # Errors
-    /// As [`DevicePattern::upload`]; [`PatternError::Memory`] for an address that is null or not aligned.
+    /// As [`DevicePattern::upload`]; [`GpuError::Refused`] for an address that is null or not aligned.
     ///
     /// # Safety
     /// For as long as the pattern is used in launches (those of captured graphs too), `row_ptr` must be memory of this device
@@ -121,7 +122,7 @@ impl DevicePattern {
     pub unsafe fn from_raw_mask(device: &Device, shape: PatternShape, mask: DevicePtr) -> Result<Self, GpuError> {
         Self::new(device, shape, |device| {
             if mask == 0 {
-                return Err(PatternError::Memory { base: mask, align: 1 }.into());
+                return Err(misplaced("an array of a pattern is", mask, 1).into());
             }
             // SAFETY: the caller vouches for the memory.
             let mask = unsafe { DeviceBuffer::foreign(device, mask, shape.block_rows() * shape.block_cols()) };
@@ -135,8 +136,7 @@ impl DevicePattern {
         arrays: impl FnOnce(&Device) -> Result<Arrays, GpuError>,
     ) -> Result<Self, GpuError> {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        let structure = Structure::empty(shape.rows, shape.cols, shape.block)
-            .map_err(|error| PatternError::Shape { why: error.to_string() })?;
+        let structure = Structure::empty(shape.rows, shape.cols, shape.block).map_err(no_shape)?;
         error::check_shape(&shape)?;
         Ok(Self {
             shape,
@@ -162,12 +162,12 @@ impl DevicePattern {
     /// waits for it. It counts as a [change](DevicePattern::changed).
     ///
     /// # Errors
-    /// [`PatternError::Replaced`] for another shape, more blocks than the capacity, or memory that is not this value's.
+    /// [`GpuError::Refused`] for another shape, more blocks than the capacity, or memory that is not this value's.
     pub fn replace_on(&self, structure: &Structure, stream: StreamRef<'_>) -> Result<(), GpuError> {
         let same = (structure.rows(), structure.cols(), structure.block())
             == (self.shape.rows, self.shape.cols, self.shape.block);
         if !same || structure.nnzb() > self.shape.capacity {
-            return Err(PatternError::Replaced { blocks: structure.nnzb(), capacity: self.shape.capacity, same }.into());
+            return Err(error::not_replaced(structure.nnzb(), self.shape.capacity, same).into());
         }
         self.arrays.replace(structure, stream)?;
         self.changed();
@@ -178,7 +178,7 @@ impl DevicePattern {
     /// [change](DevicePattern::changed).
     ///
     /// # Errors
-    /// [`GpuError::Length`] for a mask of another length; [`PatternError::Foreign`] where this value owns no mask.
+    /// [`GpuError::Length`] for a mask of another length; [`GpuError::Refused`] where this value owns no mask.
     pub fn replace_mask_on(&self, mask: &[u8], stream: StreamRef<'_>) -> Result<(), GpuError> {
         self.arrays.replace_mask(mask, stream)?;
         self.changed();
@@ -188,7 +188,7 @@ impl DevicePattern {
     /// Waits for the device, and tells the first wrong block row that any check so far has found, once.
     ///
     /// # Errors
-    /// [`GpuError::Pattern`] with what is wrong; [`GpuError::Driver`] with the error of an earlier launch.
+    /// [`GpuError::Refused`] with what is wrong; [`GpuError::Driver`] with the error of an earlier launch.
     pub fn check(&self) -> Result<(), GpuError> {
         self.device.synchronize()?;
         match self.checked.take_error(&self.shape)? {
@@ -200,12 +200,12 @@ impl DevicePattern {
     /// The pattern as it was when it was checked last, after all work on the device. A wrong row has no blocks.
     ///
     /// # Errors
-    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Pattern`] where rows overlap.
+    /// [`GpuError::Driver`] with the error of an earlier launch; [`GpuError::Refused`] where rows overlap.
     pub fn download(&self) -> Result<Structure, GpuError> {
         self.device.synchronize()?;
         let (row_ptr, col_idx) = self.checked.to_host()?;
         Structure::new(self.shape.rows, self.shape.cols, self.shape.block, row_ptr, col_idx)
-            .map_err(|error| PatternError::Shape { why: error.to_string() }.into())
+            .map_err(|error| no_shape(error).into())
     }
 
     /// The sizes.

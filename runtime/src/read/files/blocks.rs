@@ -1,7 +1,7 @@
 //! Index arrays as files hold them: checked, then sorted.
 
 use super::bounded::check_sides;
-use super::{ConvertError, ReadProblem, Sparse};
+use super::{ReadProblem, Sparse};
 use crate::Structure;
 use crate::bsr::check_padding;
 
@@ -40,8 +40,7 @@ impl Blocks {
             }
             row_ptr.push(col_idx.len() as i32);
         }
-        let structure = Structure::new(rows, cols, block, row_ptr, col_idx)
-            .map_err(|error| ReadProblem::Convert(ConvertError::Bsr(error)))?;
+        let structure = Structure::new(rows, cols, block, row_ptr, col_idx).map_err(ReadProblem::Refused)?;
         if moves.iter().all(|(from, to)| from == to) {
             return without_padding(structure, values);
         }
@@ -57,8 +56,7 @@ impl Blocks {
 
 /// Takes blocks whose part beyond the edge of the matrix is zero.
 fn without_padding(structure: Structure, values: Vec<f64>) -> Result<Sparse, ReadProblem> {
-    check_padding(&structure, &values, |value| value)
-        .map_err(|error| ReadProblem::Convert(ConvertError::Bsr(error)))?;
+    check_padding(&structure, &values, |value| value).map_err(ReadProblem::Refused)?;
     Ok(Sparse::from_blocks(structure, values))
 }
 
@@ -78,12 +76,12 @@ pub(super) fn check_padded(
         "{} x {} in blocks of {} x {} is padded to {} x {}, but the file says {} x {}",
         sides[0], sides[1], block.0, block.1, whole[0], whole[1], padded[0], padded[1]
     );
-    Err(ReadProblem::malformed(fact, write))
+    Err(ReadProblem::refused(fact, write))
 }
 
 /// Refuses offsets that do not start at 0, decrease, or do not end at `count`, one for each of `rows` and one more.
 pub(super) fn check_indptr(indptr: &[i64], rows: usize, count: usize, write: &'static str) -> Result<(), ReadProblem> {
-    let wrong = |fact: String| Err(ReadProblem::malformed(fact, write));
+    let wrong = |fact: String| Err(ReadProblem::refused(fact, write));
     if indptr.len() != rows + 1 {
         return wrong(format!("{} entries, but {rows} rows take {rows} + 1 = {}", indptr.len(), rows + 1));
     }
@@ -103,7 +101,7 @@ pub(super) fn check_indptr(indptr: &[i64], rows: usize, count: usize, write: &'s
 pub(super) fn check_indices(indices: &[i64], cols: usize, write: &'static str) -> Result<Vec<u32>, ReadProblem> {
     let inside = |(at, &column): (usize, &i64)| match u32::try_from(column) {
         Ok(column) if (column as usize) < cols => Ok(column),
-        _ => Err(ReadProblem::malformed(format!("entry {at} is {column}, not in 0..{cols}"), write)),
+        _ => Err(ReadProblem::refused(format!("entry {at} is {column}, not in 0..{cols}"), write)),
     };
     indices.iter().enumerate().map(inside).collect()
 }

@@ -25,7 +25,7 @@ pub(super) fn file(path: &Path) -> Result<Vec<u8>, ReadProblem> {
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let fact = format!("it goes on after {}, and {} of memory are available", size(most), size(available));
-        return Err(ReadProblem::unsupported(fact, "give a file that ends"));
+        return Err(ReadProblem::refused(fact, "give a file that ends"));
     }
     Ok(bytes)
 }
@@ -56,7 +56,7 @@ pub fn text_of(from: impl Read, most: u64) -> io::Result<String> {
 pub(super) fn check_sides(rows: usize, cols: usize) -> Result<(), ReadProblem> {
     for (what, side) in [("rows", rows), ("columns", cols)] {
         if side > LONGEST_SIDE {
-            return Err(ReadProblem::unsupported(
+            return Err(ReadProblem::refused(
                 format!("{side} {what} are more than {LONGEST_SIDE}"),
                 "split the matrix, or check the size the file states",
             ));

@@ -27,7 +27,7 @@ pub(super) fn choose<'l>(listed: &'l [Listed], wanted: Option<&str>) -> Result<&
     let several = |fact: String| {
         let mut names: Vec<String> = matrices.iter().map(|array| format!("{} {}", array.name, array.what)).collect();
         names.sort();
-        Err(ReadProblem::Choose { fact, names })
+        Err(ReadProblem::choose(&fact, &names))
     };
     match (wanted, &matrices[..]) {
         (Some(name), _) => match listed.iter().find(|array| array.name == name) {

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bsr_codegen::Refusal;
 use thiserror::Error;
-
-use super::{ConvertError, MemoryError};
 
 /// Why a file was refused: which file, where in it, the fact, and what to do.
 pub struct ReadError {
@@ -77,57 +76,31 @@ pub enum ReadProblem {
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// Its name does not say which format it has.
-    #[error(
-        "{}; the readers know .mtx (Matrix Market), .smtx (DLMC), .npz (scipy.sparse.save_npz or numpy.savez), .npy and \
-         .safetensors",
-        match extension { Some(text) => format!("the extension .{text} names no known format"), None => "the name has no extension".into() }
-    )]
-    Extension {
-        /// The last extension of the name, if it has one.
-        extension: Option<String>,
-    },
-    /// A right file of a kind that is not read.
-    #[error("{fact}; {remedy}")]
-    Unsupported {
-        /// What it is.
-        fact: String,
-        /// How to make a file that is read.
-        remedy: &'static str,
-    },
-    /// Not what the format says.
-    #[error("{fact}; {remedy}")]
-    Malformed {
-        /// What stands there.
-        fact: String,
-        /// What should stand there.
-        remedy: &'static str,
-    },
-    /// It does not fit this machine's memory, or the part of it that this process may have.
-    #[error("it does not fit memory: {0}; take a smaller matrix, or raise the limit")]
-    Memory(#[from] MemoryError),
-    /// A file with several arrays, and none or a wrong one was named.
-    #[error("{fact}{}", listed(names))]
-    Choose {
-        /// What is wrong.
-        fact: String,
-        /// The matrices that are there, each with its shape and type, by name.
-        names: Vec<String>,
-    },
-    /// The content is right, but not as blocks of this size and type.
+    /// Anything else: a format or a kind of file that is not read, content that is not what the format says or does not fit
+    /// memory, a choice among several arrays, or no blocks of this size and type.
     #[error(transparent)]
-    Convert(#[from] ConvertError),
+    Refused(#[from] Refusal),
 }
 
 bsr_codegen::message_as_debug!(ReadProblem);
 
 impl ReadProblem {
-    pub(super) fn malformed(fact: impl Into<String>, remedy: &'static str) -> Self {
-        Self::Malformed { fact: fact.into(), remedy }
+    /// Not what the format says, or a kind of file that is not read: what it is, and what would be read.
+    pub(super) fn refused(fact: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Refused(Refusal::new(fact).help(help))
     }
 
-    pub(super) fn unsupported(fact: impl Into<String>, remedy: &'static str) -> Self {
-        Self::Unsupported { fact: fact.into(), remedy }
+    /// A file with several arrays, of which none or a wrong one was named.
+    pub(super) fn choose(fact: &str, names: &[String]) -> Self {
+        Self::refused(fact, listed(names))
+    }
+
+    /// The same of a part of a file.
+    pub(super) fn within(self, part: &str) -> Self {
+        match self {
+            Self::Refused(refusal) => Self::Refused(refusal.within(part)),
+            error => error,
+        }
     }
 }
 
@@ -135,10 +108,10 @@ impl ReadProblem {
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 24;
     if names.is_empty() {
-        return "; the file must hold a matrix of f16, bf16, f32 or f64".to_owned();
+        return "the file must hold a matrix of f16, bf16, f32 or f64".to_owned();
     }
     let more = names.len().saturating_sub(SHOWN);
-    let mut text = "; name one of these:".to_owned();
+    let mut text = "name one of these:".to_owned();
     names.iter().take(SHOWN).for_each(|name| text.push_str(&format!("\n  {name}")));
     if more > 0 {
         text.push_str(&format!("\n  and {more} more"));

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use super::{ConvertError, FillIn, MemoryError, Sparse};
+use super::{FillIn, Sparse};
 pub use bounded::{text, text_of};
 use error::Place;
 pub use error::{ReadError, ReadProblem};
@@ -60,7 +60,7 @@ pub fn load_array(path: impl AsRef<Path>, name: Option<&str>, seed: u64) -> Resu
     let extension = path.extension().map(|text| text.to_string_lossy().to_ascii_lowercase());
     let named = |extension: &str| {
         let fact = format!("an .{extension} file holds one matrix, without a name");
-        Err(ReadError::new(path, Place::Whole, ReadProblem::unsupported(fact, "leave the name out")))
+        Err(ReadError::new(path, Place::Whole, ReadProblem::refused(fact, "leave the name out")))
     };
     match extension.as_deref() {
         Some(extension @ ("mtx" | "smtx" | "npy")) if name.is_some() => named(extension),
@@ -69,6 +69,14 @@ pub fn load_array(path: impl AsRef<Path>, name: Option<&str>, seed: u64) -> Resu
         Some("npy") => npz::parse_npy(&bytes()?, path),
         Some("npz") => npz::parse_array(BufReader::new(File::open(path).map_err(io)?), path, name),
         Some("safetensors") => safetensors::parse(BufReader::new(File::open(path).map_err(io)?), path, name),
-        _ => Err(ReadError::new(path, Place::Whole, ReadProblem::Extension { extension })),
+        _ => {
+            let fact = match extension {
+                Some(text) => format!("the extension .{text} names no known format"),
+                None => "the name has no extension".to_owned(),
+            };
+            let known =
+                ".mtx (Matrix Market), .smtx (DLMC), .npz (scipy.sparse.save_npz or numpy.savez), .npy, .safetensors";
+            Err(ReadError::new(path, Place::Whole, ReadProblem::refused(fact, format!("the readers know {known}"))))
+        }
     }
 }

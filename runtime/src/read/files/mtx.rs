@@ -42,13 +42,13 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
     let (field, symmetry) = banner(lines.next()?)?;
     let Some(size) = lines.next_content()? else {
         let remedy = "the first line after the comments states rows, columns and entries";
-        return Err(ReadProblem::malformed("the file ends before the size line", remedy));
+        return Err(ReadProblem::refused("the file ends before the size line", remedy));
     };
     let [rows, cols, entries] = size_line(size)?;
     check_sides(rows, cols)?;
     if symmetry != Symmetry::General && rows != cols {
         let fact = format!("the banner says symmetric, but the size is {rows} x {cols}");
-        return Err(ReadProblem::malformed(fact, "a symmetric matrix is square; correct the size or say general"));
+        return Err(ReadProblem::refused(fact, "a symmetric matrix is square; correct the size or say general"));
     }
 
     // The shortest entry is `1 1` and a line end, so a file cannot hold more than a quarter of its bytes.
@@ -61,7 +61,7 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
     while let Some(line) = lines.next_content()? {
         if seen == entries {
             let fact = format!("`{}` is entry {} of {entries}", shortened(line), seen + 1);
-            return Err(ReadProblem::malformed(fact, "correct the number of entries on the size line"));
+            return Err(ReadProblem::refused(fact, "correct the number of entries on the size line"));
         }
         seen += 1;
         let (row, col, value) = entry(line, field, rows, cols)?;
@@ -73,7 +73,7 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
             let half = if symmetry == Symmetry::Skew { "below the diagonal" } else { "on and below the diagonal" };
             let fact = format!("row {}, column {} is not {half}", row + 1, col + 1);
             let remedy = "a symmetric file lists only that half; remove the entry, or say general and list both halves";
-            return Err(ReadProblem::malformed(fact, remedy));
+            return Err(ReadProblem::refused(fact, remedy));
         }
         if col < row {
             triplets.push((col, row, if symmetry == Symmetry::Skew { -value } else { value }));
@@ -81,10 +81,10 @@ fn parse_lines(lines: &mut Lines<'_>) -> Result<Sparse, ReadProblem> {
     }
     if seen < entries {
         let fact = format!("the file ends after {seen} of {entries} entries");
-        return Err(ReadProblem::malformed(fact, "the file was cut short, or the size line states too many entries"));
+        return Err(ReadProblem::refused(fact, "the file was cut short, or the size line states too many entries"));
     }
     Sparse::from_triplets(rows, cols, triplets)
-        .map_err(|error| ReadProblem::malformed(error.to_string(), "correct the entry"))
+        .map_err(|error| ReadProblem::refused(error.to_string(), "correct the entry"))
 }
 
 fn banner(line: Option<&str>) -> Result<(Field, Symmetry), ReadProblem> {
@@ -94,35 +94,29 @@ fn banner(line: Option<&str>) -> Result<(Field, Symmetry), ReadProblem> {
     let words: Vec<String> = line.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ["%%matrixmarket", object, format, field, symmetry] = words[..] else {
-        return Err(ReadProblem::malformed(format!("the first line is `{}`", shortened(line)), BANNER));
+        return Err(ReadProblem::refused(format!("the first line is `{}`", shortened(line)), BANNER));
     };
     if (object, format) != ("matrix", "coordinate") {
-        return Err(ReadProblem::unsupported(
-            format!("the file holds a dense or other object: `{object} {format}`"),
-            SAVE,
-        ));
+        return Err(ReadProblem::refused(format!("the file holds a dense or other object: `{object} {format}`"), SAVE));
     }
     let field = match field {
         "real" | "double" => Field::Real,
         "integer" => Field::Integer,
         "pattern" => Field::Pattern,
         _ => {
-            return Err(ReadProblem::unsupported(
-                format!("the values are `{field}`, not real, integer or pattern"),
-                SAVE,
-            ));
+            return Err(ReadProblem::refused(format!("the values are `{field}`, not real, integer or pattern"), SAVE));
         }
     };
     let symmetry = match symmetry {
         "general" => Symmetry::General,
         "symmetric" => Symmetry::Symmetric,
         "skew-symmetric" if field == Field::Pattern => {
-            return Err(ReadProblem::malformed("a pattern has no signs to be skew-symmetric in", "say symmetric"));
+            return Err(ReadProblem::refused("a pattern has no signs to be skew-symmetric in", "say symmetric"));
         }
         "skew-symmetric" => Symmetry::Skew,
         _ => {
             let fact = format!("the symmetry is `{symmetry}`, not general, symmetric or skew-symmetric");
-            return Err(ReadProblem::unsupported(fact, SAVE));
+            return Err(ReadProblem::refused(fact, SAVE));
         }
     };
     Ok((field, symmetry))
@@ -135,7 +129,7 @@ fn size_line(line: &str) -> Result<[usize; 3], ReadProblem> {
         [rows, cols, entries] if words.len() == 3 => Ok([rows, cols, entries]),
         _ => {
             let fact = format!("the size line is `{}`", shortened(line));
-            Err(ReadProblem::malformed(fact, "it has three whole numbers: rows, columns and entries"))
+            Err(ReadProblem::refused(fact, "it has three whole numbers: rows, columns and entries"))
         }
     }
 }
@@ -146,7 +140,7 @@ fn entry(line: &str, field: Field, rows: usize, cols: usize) -> Result<(u32, u32
         Field::Integer => "an entry is row, column and a whole number",
         Field::Pattern => "an entry of a pattern is row and column",
     };
-    let wrong = |fact: String| ReadProblem::malformed(fact, remedy);
+    let wrong = |fact: String| ReadProblem::refused(fact, remedy);
     let mut words = line.split_ascii_whitespace();
     let mut word = |what| words.next().ok_or_else(|| wrong(format!("`{}` has no {what}", shortened(line))));
     let row = index(word("row")?, "row", rows)?;
@@ -169,7 +163,7 @@ fn index(word: &str, what: &str, count: usize) -> Result<u32, ReadProblem> {
         Ok(index) if index >= 1 && index as usize <= count => Ok(index - 1),
         _ => {
             let fact = format!("{what} `{}` is not in 1..={count}", shortened(word));
-            Err(ReadProblem::malformed(fact, "Matrix Market counts rows and columns from 1"))
+            Err(ReadProblem::refused(fact, "Matrix Market counts rows and columns from 1"))
         }
     }
 }
@@ -196,7 +190,7 @@ impl<'a> Lines<'a> {
         self.rest = end.map_or(&[], |end| &self.rest[end + 1..]);
         match std::str::from_utf8(line) {
             Ok(line) => Ok(Some(line.trim())),
-            Err(_) => Err(ReadProblem::malformed("the line is not UTF-8 text", "a Matrix Market file is plain text")),
+            Err(_) => Err(ReadProblem::refused("the line is not UTF-8 text", "a Matrix Market file is plain text")),
         }
     }
 

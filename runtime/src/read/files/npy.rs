@@ -27,7 +27,7 @@ impl<'a> Array<'a> {
         let array = Self::parse_any_order(bytes)?;
         if array.fortran {
             let remedy = "write it in C order: numpy.ascontiguousarray";
-            return Err(ReadProblem::unsupported("the array is in Fortran order", remedy));
+            return Err(ReadProblem::refused("the array is in Fortran order", remedy));
         }
         Ok(array)
     }
@@ -36,21 +36,18 @@ impl<'a> Array<'a> {
     pub(super) fn parse_any_order(bytes: &'a [u8]) -> Result<Self, ReadProblem> {
         const WRITE: &str = "write the file with scipy.sparse.save_npz, or an array with numpy.save";
         let (header, data) = split_header(bytes)
-            .ok_or_else(|| ReadProblem::malformed("the member is not a .npy array of version 1, 2 or 3", WRITE))?;
+            .ok_or_else(|| ReadProblem::refused("the member is not a .npy array of version 1, 2 or 3", WRITE))?;
         let Some(Header { descr, fortran_order, shape }) = Header::parse(header) else {
             let fact = format!("the header is `{}`", header.trim().chars().take(120).collect::<String>());
-            return Err(ReadProblem::malformed(fact, WRITE));
+            return Err(ReadProblem::refused(fact, WRITE));
         };
         if descr.starts_with('>') {
             let remedy = "write the arrays in little-endian order: array.astype(array.dtype.newbyteorder('<'))";
-            return Err(ReadProblem::unsupported(format!("`{descr}` is big-endian"), remedy));
+            return Err(ReadProblem::refused(format!("`{descr}` is big-endian"), remedy));
         }
         let kind = descr.trim_start_matches(['<', '|', '=']);
         let size = element_size(kind).ok_or_else(|| {
-            ReadProblem::unsupported(
-                format!("elements of type `{descr}`"),
-                "write f2, f4 or f8 data and i4 or i8 indices",
-            )
+            ReadProblem::refused(format!("elements of type `{descr}`"), "write f2, f4 or f8 data and i4 or i8 indices")
         })?;
         if kind.starts_with(['f', 'i']) {
             let made = (8 * data.len() / size.max(1)) as u64;
@@ -60,7 +57,7 @@ impl<'a> Array<'a> {
         let bytes = shape.iter().try_fold(size, |product, &side| product.checked_mul(side));
         if bytes != Some(data.len()) {
             let fact = format!("shape {shape:?} of {size}-byte elements, but {} bytes of data", data.len());
-            return Err(ReadProblem::malformed(fact, "the file was cut short or altered; write it again"));
+            return Err(ReadProblem::refused(fact, "the file was cut short or altered; write it again"));
         }
         let fortran = fortran_order && shape.len() > 1;
         Ok(Self { kind, shape, fortran, data })

@@ -65,7 +65,7 @@ impl<R: Read + Seek> Members<'_, R> {
         member.take(claimed.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > claimed {
             let fact = format!("the archive says {claimed} bytes, and holds more");
-            return Err(ReadProblem::malformed(fact, WRITE));
+            return Err(ReadProblem::refused(fact, WRITE));
         }
         Ok(bytes)
     }
@@ -130,7 +130,7 @@ fn dense_array(bytes: &[u8]) -> Result<Sparse, ReadProblem> {
     let Some(([rows, cols], values)) = array.matrix() else {
         let fact = format!("an array {:?} of {}, no matrix of floating-point numbers", array.shape, array.kind);
         let remedy = "write one matrix of float16, float32 or float64: array.reshape(rows, -1).astype(numpy.float32)";
-        return Err(ReadProblem::unsupported(fact, remedy));
+        return Err(ReadProblem::refused(fact, remedy));
     };
     check_sides(rows, cols)?;
     Ok(Sparse::from_rows(rows, cols, values).with_dtype(array.dtype()))
@@ -148,16 +148,16 @@ fn read_sparse(members: &mut Members<'_, impl Read + Seek>) -> Result<Sparse, Re
         other => {
             let fact = format!("the format is `{}`, not bsr, csr, csc or coo", other.unwrap_or("no text"));
             let remedy = "convert it first: save_npz(file, matrix.tocsr())";
-            let problem = ReadProblem::unsupported(fact, remedy);
+            let problem = ReadProblem::refused(fact, remedy);
             return Err(ReadError::new(members.file, Place::Member("format"), problem));
         }
     };
     let order = members.read_if("row_permutation", |bytes| {
         let order = Permutation::from_signed(&index_array(bytes)?);
-        order.map_err(|error| ReadProblem::malformed(error.to_string(), "write the file again with bsr convert"))
+        order.map_err(|error| ReadProblem::refused(error.to_string(), "write the file again with bsr convert"))
     })?;
     let sparse = sparse.with_row_order(order).map_err(|error| {
-        let problem = ReadProblem::malformed(error.to_string(), "write the file again with bsr convert");
+        let problem = ReadProblem::refused(error.to_string(), "write the file again with bsr convert");
         ReadError::new(members.file, Place::Member("row_permutation"), problem)
     })?;
     let dtype = members.read_if("value_dtype", value_dtype)?.or(sparse.own_dtype());
@@ -168,9 +168,10 @@ fn value_dtype(bytes: &[u8]) -> Result<Dtype, ReadProblem> {
     let text = Array::parse(bytes)?.text();
     let text = text.as_deref().unwrap_or("no text");
     let dtypes = [Dtype::F16, Dtype::BF16, Dtype::F32];
-    dtypes.into_iter().find(|dtype| dtype.to_string() == text).ok_or_else(|| {
-        ReadProblem::malformed(format!("the element type is `{text}`"), "it is one of f16, bf16 and f32")
-    })
+    dtypes
+        .into_iter()
+        .find(|dtype| dtype.to_string() == text)
+        .ok_or_else(|| ReadProblem::refused(format!("the element type is `{text}`"), "it is one of f16, bf16 and f32"))
 }
 
 /// The member `data`.
@@ -186,7 +187,7 @@ fn data(members: &mut Members<'_, impl Read + Seek>) -> Result<Data, ReadError> 
         let Some(values) = data.floats() else {
             let fact = format!("the values are of type {}", data.kind);
             let remedy = "write float16, float32 or float64: matrix.astype(numpy.float32)";
-            return Err(ReadProblem::unsupported(fact, remedy));
+            return Err(ReadProblem::refused(fact, remedy));
         };
         let dtype = data.dtype();
         Ok(Data { values, shape: data.shape, dtype })
@@ -195,7 +196,7 @@ fn data(members: &mut Members<'_, impl Read + Seek>) -> Result<Data, ReadError> 
 
 /// Refuses data that has not one value for each index.
 fn check_count(shape: &[usize], indices: usize) -> Result<(), ReadProblem> {
-    let wrong = |fact: String| Err(ReadProblem::malformed(fact, WRITE));
+    let wrong = |fact: String| Err(ReadProblem::refused(fact, WRITE));
     match *shape {
         [count] if count == indices => Ok(()),
         [count] => wrong(format!("{count} entries, but {indices} column indices")),
@@ -230,7 +231,7 @@ fn read_lines(
     });
     let triplets = places.zip(values).map(|((row, col), value)| (row, col, value)).collect();
     let sparse = Sparse::from_triplets(rows, cols, triplets)
-        .map_err(|error| at("indices", ReadProblem::malformed(error.to_string(), WRITE)))?;
+        .map_err(|error| at("indices", ReadProblem::refused(error.to_string(), WRITE)))?;
     Ok(sparse.with_dtype(dtype))
 }
 
@@ -245,7 +246,7 @@ fn read_coo(members: &mut Members<'_, impl Read + Seek>, [rows, cols]: [usize; 2
                 }
                 _ => {
                     let fact = format!("an array {:?} of {}, not [2, nonzeros] integers", array.shape, array.kind);
-                    Err(ReadProblem::malformed(fact, WRITE))
+                    Err(ReadProblem::refused(fact, WRITE))
                 }
             }
         })?
@@ -257,13 +258,13 @@ fn read_coo(members: &mut Members<'_, impl Read + Seek>, [rows, cols]: [usize; 2
     check_count(&shape, col.len()).map_err(|problem| at("data", problem))?;
     if row.len() != col.len() {
         let fact = format!("{} entries, but {} column indices", row.len(), col.len());
-        return Err(at("row", ReadProblem::malformed(fact, WRITE)));
+        return Err(at("row", ReadProblem::refused(fact, WRITE)));
     }
     let row = check_indices(&row, rows, WRITE).map_err(|problem| at("row", problem))?;
     let col = check_indices(&col, cols, WRITE).map_err(|problem| at("col", problem))?;
     let triplets = row.into_iter().zip(col).zip(values).map(|((row, col), value)| (row, col, value)).collect();
     let sparse = Sparse::from_triplets(rows, cols, triplets)
-        .map_err(|error| at("row", ReadProblem::malformed(error.to_string(), WRITE)))?;
+        .map_err(|error| at("row", ReadProblem::refused(error.to_string(), WRITE)))?;
     Ok(sparse.with_dtype(dtype))
 }
 
@@ -285,9 +286,9 @@ fn read_bsr(members: &mut Members<'_, impl Read + Seek>, padded: [usize; 2]) -> 
 fn zip_problem(error: ZipError) -> ReadProblem {
     match error {
         ZipError::Io(error) => ReadProblem::Io(error),
-        ZipError::FileNotFound => ReadProblem::malformed("the archive has no such member", WRITE),
-        ZipError::UnsupportedArchive(what) => ReadProblem::unsupported(format!("the archive: {what}"), WRITE),
-        other => ReadProblem::malformed(format!("not a zip archive: {other}"), WRITE),
+        ZipError::FileNotFound => ReadProblem::refused("the archive has no such member", WRITE),
+        ZipError::UnsupportedArchive(what) => ReadProblem::refused(format!("the archive: {what}"), WRITE),
+        other => ReadProblem::refused(format!("not a zip archive: {other}"), WRITE),
     }
 }
 
@@ -297,7 +298,7 @@ fn sides(bytes: &[u8]) -> Result<[usize; 2], ReadProblem> {
         array.integers().map(|sides| sides.into_iter().map_while(|side| usize::try_from(side).ok()).collect());
     let Some([rows, cols]) = sides.as_deref().and_then(|sides| <[usize; 2]>::try_from(sides).ok()) else {
         let fact = format!("an array {:?} of {}, not two whole numbers", array.shape, array.kind);
-        return Err(ReadProblem::malformed(fact, WRITE));
+        return Err(ReadProblem::refused(fact, WRITE));
     };
     check_sides(rows, cols)?;
     Ok([rows, cols])
@@ -309,14 +310,14 @@ fn index_array(bytes: &[u8]) -> Result<Vec<i64>, ReadProblem> {
         Some(indices) if array.shape.len() == 1 => Ok(indices),
         _ => {
             let fact = format!("an array {:?} of {}, not a list of 32- or 64-bit integers", array.shape, array.kind);
-            Err(ReadProblem::malformed(fact, WRITE))
+            Err(ReadProblem::refused(fact, WRITE))
         }
     }
 }
 
 /// The block size that the shape of the data says: `[nnzb, bm, bk]`.
 fn block_of(shape: &[usize], [rows, cols]: [usize; 2], indices: usize) -> Result<(usize, usize), ReadProblem> {
-    let wrong = |fact: String| Err(ReadProblem::malformed(fact, WRITE));
+    let wrong = |fact: String| Err(ReadProblem::refused(fact, WRITE));
     let &[count, bm, bk] = shape else {
         return wrong(format!("shape {shape:?}, not [blocks, block rows, block columns]"));
     };

@@ -6,7 +6,7 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Refusal};
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype as Kind, Metadata, TensorInfo};
 
@@ -51,20 +51,20 @@ impl<R: Read + Seek> Tensors<R> {
         let mut bytes = [0; 8];
         let header = match file.read_exact(&mut bytes) {
             Ok(()) => u64::from_le_bytes(bytes),
-            Err(_) => return Err(ReadProblem::malformed(format!("{length} bytes hold no header"), WRITE)),
+            Err(_) => return Err(ReadProblem::refused(format!("{length} bytes hold no header"), WRITE)),
         };
         if header > LONGEST_HEADER || header > length - 8 {
             let fact = format!("the header claims {header} bytes of a file of {length}");
-            return Err(ReadProblem::malformed(fact, "this is no .safetensors file, or it was cut short"));
+            return Err(ReadProblem::refused(fact, "this is no .safetensors file, or it was cut short"));
         }
         let mut bytes = vec![0; header as usize];
         file.read_exact(&mut bytes)?;
         let parsed: Metadata = serde_json::from_slice(&bytes)
-            .map_err(|error| ReadProblem::malformed(format!("the header is wrong: {error}"), WRITE))?;
+            .map_err(|error| ReadProblem::refused(format!("the header is wrong: {error}"), WRITE))?;
         let (data, claimed) = (8 + header, parsed.data_len() as u64);
         if data + claimed != length {
             let fact = format!("the tensors take {claimed} bytes, but {} follow the header", length - data);
-            return Err(ReadProblem::malformed(fact, WRITE));
+            return Err(ReadProblem::refused(fact, WRITE));
         }
         Ok(Self { file, data, header: parsed })
     }
@@ -80,7 +80,7 @@ impl<R: Read + Seek> Tensors<R> {
     fn info(&self, name: &str) -> Result<TensorInfo, ReadProblem> {
         self.header.info(name).cloned().ok_or_else(|| {
             let fact = format!("the metadata says format = bsr, but there is no tensor `{name}`");
-            ReadProblem::malformed(fact, "blocks are the tensors crow_indices, col_indices and values")
+            ReadProblem::refused(fact, "blocks are the tensors crow_indices, col_indices and values")
         })
     }
 
@@ -94,7 +94,7 @@ impl<R: Read + Seek> Tensors<R> {
         let name = choose(&listed, name)?.name.clone();
         let info = self.info(&name)?;
         let &[rows, cols] = &info.shape[..] else {
-            return Err(ReadProblem::malformed(format!("`{name}` is no matrix"), WRITE));
+            return Err(ReadProblem::refused(format!("`{name}` is no matrix"), WRITE));
         };
         check_sides(rows, cols)?;
         Ok(Sparse::from_rows(rows, cols, self.floats(&name, &info)?).with_dtype(dtype(info.dtype)))
@@ -108,28 +108,22 @@ impl<R: Read + Seek> Tensors<R> {
         let indices = self.integers("col_indices")?;
         if info.shape[..] != [indices.len(), bm, bk] {
             let fact = format!("values has shape {:?}, not [{}, {bm}, {bk}]", info.shape, indices.len());
-            return Err(ReadProblem::malformed(fact, "it has one block of the stated size for each column index"));
+            return Err(ReadProblem::refused(fact, "it has one block of the stated size for each column index"));
         }
         if bm == 0 || bk == 0 {
-            return Err(ReadProblem::malformed(format!("the block is {bm} x {bk}"), "both sides are at least 1"));
+            return Err(ReadProblem::refused(format!("the block is {bm} x {bk}"), "both sides are at least 1"));
         }
         let whole = [sides[0].div_ceil(bm).saturating_mul(bm), sides[1].div_ceil(bk).saturating_mul(bk)];
         check_padded(sides, whole, (bm, bk), WRITE)?;
-        let of = |tensor: &str, problem: ReadProblem| match problem {
-            ReadProblem::Malformed { fact, remedy } => ReadProblem::malformed(format!("{tensor}: {fact}"), remedy),
-            other => other,
-        };
-        check_indptr(&indptr, whole[0] / bm, indices.len(), WRITE).map_err(|e| of("crow_indices", e))?;
-        let columns = check_indices(&indices, whole[1] / bk, WRITE).map_err(|e| of("col_indices", e))?;
+        check_indptr(&indptr, whole[0] / bm, indices.len(), WRITE).map_err(|e| e.within("crow_indices"))?;
+        let columns = check_indices(&indices, whole[1] / bk, WRITE).map_err(|e| e.within("col_indices"))?;
         let values = self.floats("values", &info)?;
         let sparse = Blocks { sides, block: (bm, bk), indptr, columns, values }.sparse()?;
         let order = match self.header.info("row_permutation") {
             None => None,
             Some(_) => Some(Permutation::from_signed(&self.integers("row_permutation")?)),
         };
-        let wrong = |error: crate::reorder::PermutationError| {
-            ReadProblem::malformed(format!("row_permutation: {error}"), "write the file again with bsr convert")
-        };
+        let wrong = |error: Refusal| error.within("row_permutation").help("write the file again with bsr convert");
         let order = order.transpose().map_err(wrong)?;
         Ok(sparse.with_row_order(order).map_err(wrong)?.with_dtype(dtype(info.dtype)))
     }
@@ -144,7 +138,7 @@ impl<R: Read + Seek> Tensors<R> {
             Kind::I64 => self.read(&info, |bytes: &[u8; 8]| integers.push(i64::from_le_bytes(*bytes)))?,
             other => {
                 let fact = format!("`{name}` is of type {other}");
-                return Err(ReadProblem::unsupported(fact, "indices are I32 or I64"));
+                return Err(ReadProblem::refused(fact, "indices are I32 or I64"));
             }
         }
         Ok(integers)
@@ -161,7 +155,7 @@ impl<R: Read + Seek> Tensors<R> {
             Kind::F64 => self.read(info, |bytes| floats.push(f64::from_le_bytes(*bytes)))?,
             other => {
                 let fact = format!("`{name}` is of type {other}");
-                return Err(ReadProblem::unsupported(fact, "write it as F16, BF16, F32 or F64: tensor.float()"));
+                return Err(ReadProblem::refused(fact, "write it as F16, BF16, F32 or F64: tensor.float()"));
             }
         }
         Ok(floats)
@@ -209,8 +203,8 @@ fn dtype(kind: Kind) -> Option<Dtype> {
 fn pair(key: &str, text: Option<&str>) -> Result<[usize; 2], ReadProblem> {
     let remedy = "the metadata of blocks has format = bsr, shape and block, as in 4096x1024 and 64x64";
     let Some(text) = text else {
-        return Err(ReadProblem::malformed(format!("the metadata has no {key}"), remedy));
+        return Err(ReadProblem::refused(format!("the metadata has no {key}"), remedy));
     };
     let numbers = text.split_once('x').and_then(|(rows, cols)| Some([rows.parse().ok()?, cols.parse().ok()?]));
-    numbers.ok_or_else(|| ReadProblem::malformed(format!("{key} is `{text}`"), remedy))
+    numbers.ok_or_else(|| ReadProblem::refused(format!("{key} is `{text}`"), remedy))
 }

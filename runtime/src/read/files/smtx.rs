@@ -27,7 +27,7 @@ pub fn parse(text: &[u8], file: &Path, seed: u64) -> Result<Sparse, ReadError> {
     let columns = columns(lines.next().unwrap_or_default(), &offsets, cols).map_err(at(3))?;
     if lines.next().is_some_and(|rest| !rest.trim_ascii().is_empty()) {
         let problem =
-            ReadProblem::malformed("there is a fourth line", "an .smtx file has three: sizes, offsets, columns");
+            ReadProblem::refused("there is a fourth line", "an .smtx file has three: sizes, offsets, columns");
         return Err(at(4)(problem));
     }
 
@@ -36,14 +36,14 @@ pub fn parse(text: &[u8], file: &Path, seed: u64) -> Result<Sparse, ReadError> {
     let rows_of = (0u32..).zip(offsets.windows(2)).flat_map(|(row, ends)| (ends[0]..ends[1]).map(move |_| row));
     let triplets = rows_of.zip(columns).zip(values).map(|((row, col), value)| (row, col, value)).collect();
     Sparse::from_triplets(rows, cols, triplets)
-        .map_err(|error| at(3)(ReadProblem::malformed(error.to_string(), "correct the index")))
+        .map_err(|error| at(3)(ReadProblem::refused(error.to_string(), "correct the index")))
 }
 
 fn header(line: &[u8]) -> Result<[usize; 3], ReadProblem> {
     let numbers: Option<Vec<usize>> = words(line).map(number).collect();
     let Some([rows, cols, nnz]) = numbers.and_then(|numbers| <[usize; 3]>::try_from(numbers).ok()) else {
         let fact = format!("the first line is `{}`", shown(line));
-        return Err(ReadProblem::malformed(fact, "it states three whole numbers: rows, cols, nnz"));
+        return Err(ReadProblem::refused(fact, "it states three whole numbers: rows, cols, nnz"));
     };
     check_sides(rows, cols)?;
     Ok([rows, cols, nnz])
@@ -51,7 +51,7 @@ fn header(line: &[u8]) -> Result<[usize; 3], ReadProblem> {
 
 fn offsets(line: &[u8], rows: usize, nnz: usize) -> Result<Vec<usize>, ReadProblem> {
     let remedy = "row offsets start at 0, never decrease, and end at the number of nonzeros";
-    let wrong = |fact: String| Err(ReadProblem::malformed(fact, remedy));
+    let wrong = |fact: String| Err(ReadProblem::refused(fact, remedy));
     // A number takes two bytes with its space, so the line's length bounds the memory, not the claimed rows.
     let mut offsets = Vec::with_capacity((rows + 1).min(line.len() / 2 + 1));
     for (at, word) in words(line).enumerate() {
@@ -79,7 +79,7 @@ fn offsets(line: &[u8], rows: usize, nnz: usize) -> Result<Vec<usize>, ReadProbl
 
 fn columns(line: &[u8], offsets: &[usize], cols: usize) -> Result<Vec<u32>, ReadProblem> {
     let remedy = "each row lists its columns once, counted from 0";
-    let wrong = |fact: String| Err(ReadProblem::malformed(fact, remedy));
+    let wrong = |fact: String| Err(ReadProblem::refused(fact, remedy));
     let nnz = offsets.last().copied().unwrap_or(0);
     let mut columns = Vec::with_capacity(nnz.min(line.len() / 2 + 1));
     for (at, word) in words(line).enumerate() {

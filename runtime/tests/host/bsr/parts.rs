@@ -1,6 +1,7 @@
 //! The arguments of `Bsr::new` as plain data.
 
-use bsr_runtime::{Bsr, BsrError};
+use bsr_codegen::Refusal;
+use bsr_runtime::Bsr;
 
 /// The arguments of `Bsr::new`, to be bent before use.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ impl Parts {
         parts
     }
 
-    pub(crate) fn build(self) -> Result<Bsr<f32>, BsrError> {
+    pub(crate) fn build(self) -> Result<Bsr<f32>, Refusal> {
         Bsr::new(self.rows, self.cols, self.block, self.row_ptr, self.col_idx, self.values)
     }
 

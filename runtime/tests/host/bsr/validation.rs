@@ -1,6 +1,6 @@
 //! Valid matrices are accepted, spoilt ones refused by name.
 
-use bsr_runtime::{Blocks, Bsr, BsrError, Layout, Structure};
+use bsr_runtime::{Blocks, Bsr, Layout, Structure};
 use proptest::prelude::*;
 
 use super::corruption::CORRUPTIONS;
@@ -30,11 +30,11 @@ fn matrices_without_blocks_are_matrices() {
 
 #[test]
 fn every_corruption_of_the_example_is_named() {
-    for (name, corrupt, names_it) in CORRUPTIONS {
+    for (name, corrupt, words) in CORRUPTIONS {
         let mut parts = Parts::example();
         corrupt(&mut parts).unwrap_or_else(|| panic!("the example can be spoilt by: {name}"));
         let error = parts.build().unwrap_err();
-        assert!(names_it(&error), "{name}: {error:?}");
+        assert!(error.to_string().contains(words), "{name}: {error:?}");
     }
 }
 
@@ -62,11 +62,12 @@ proptest! {
             prop_assert_eq!(&Bsr::from_dense_mask(&dense, block, mask).unwrap(), &a);
         }
 
-        for (name, corrupt, names_it) in CORRUPTIONS {
+        for (name, corrupt, words) in CORRUPTIONS {
             let mut parts = parts.clone();
             if corrupt(&mut parts).is_some() {
                 let error = parts.build();
-                prop_assert!(error.as_ref().is_err_and(names_it), "{}: {:?}", name, error);
+                let is_named = error.as_ref().is_err_and(|error| error.to_string().contains(words));
+                prop_assert!(is_named, "{}: {:?}", name, error);
             }
         }
     }
@@ -81,24 +82,24 @@ fn an_error_states_the_place_the_arithmetic_and_the_remedy() {
     };
     assert_eq!(
         refusal(|p| p.values.truncate(20)),
-        "20 values, but 4 blocks of 2 x 3 have 4 * 2 * 3 = 24; \
+        "20 values, but 4 blocks of 2 x 3 have 4 * 2 * 3 = 24\n  help: \
          store every block whole, blocks that extend beyond the edge of the matrix too"
     );
     assert_eq!(
         refusal(|p| p.col_idx[3] = 3),
-        "col_idx[3] = 3 in block row 1 is outside 0..3: 7 columns in blocks of 3 make 3 block columns; \
+        "col_idx[3] = 3 in block row 1 is outside 0..3\n  7 columns in blocks of 3 make 3 block columns\n  help: \
          count columns in blocks, from 0"
     );
     assert_eq!(
         refusal(|p| p.row_ptr[2] = 1),
-        "row_ptr[2] = 1 is less than row_ptr[1] = 2, so block row 1 would hold 1 - 2 = -1 blocks; \
+        "row_ptr[2] = 1 is less than row_ptr[1] = 2\n  block row 1 would hold 1 - 2 = -1 blocks\n  help: \
          make row_ptr the running sum of the block row lengths"
     );
     // Block 1 is at column 2: its columns are 6, 7 and 8 of 7.
     assert_eq!(
         refusal(|p| p.values[6 + 4] = 2.5),
-        "values[10] = 2.5 in block 1 lies at row 1, column 7 of a 3 x 7 matrix; \
-         the part of a block beyond the edge is multiplied too: set it to zero"
+        "values[10] = 2.5 in block 1 is at row 1, column 7 of a 3 x 7 matrix\n  \
+         the part of a block beyond the edge is multiplied too\n  help: set it to zero"
     );
 }
 
@@ -108,7 +109,6 @@ fn offsets_beyond_32_bits_are_refused() {
     let columns = |count: usize| (0..count as i32).map(|at| at % 2).collect::<Vec<_>>();
     let row_ptr: Vec<i32> = (0..=1024).map(|row| row * 2).collect();
     let refused = Structure::new(1 << 30, 2, (1 << 20, 1), row_ptr.clone(), columns(2048)).unwrap_err();
-    assert_eq!(refused, BsrError::OffsetOverflow { nnzb: 2048, bm: 1 << 20 });
     assert!(refused.to_string().contains("2048 * 1048576 = 2147483648 value rows"), "{refused}");
 
     let one_less: Vec<i32> = row_ptr.into_iter().map(|end| end.min(2047)).collect();

@@ -1,6 +1,6 @@
 //! Values: special ones, conversions, and generated ones.
 
-use bsr_runtime::{Blocks, Bsr, BsrError, Dense, Layout, Pattern};
+use bsr_runtime::{Blocks, Bsr, Dense, Layout, Pattern};
 use half::{bf16, f16};
 
 use super::parts::Parts;
@@ -30,8 +30,9 @@ fn a_threshold_keeps_blocks_whole() {
     assert_eq!(a.values(), [1.5, 1.6, 1.7, 2.1, 2.2, 2.3]);
 
     let refused = Bsr::from_dense_mask(&dense, (2, 3), &[true; 3]).unwrap_err();
-    assert_eq!(refused, BsrError::MaskLength { got: 3, block_rows: 2, block_cols: 2 });
-    assert_eq!(Bsr::from_dense(&dense, (0, 3), Blocks::NonZero).unwrap_err(), BsrError::ZeroBlock { bm: 0, bk: 3 });
+    assert!(refused.to_string().contains("2 * 2 = 4"), "{refused}");
+    let refused = Bsr::from_dense(&dense, (0, 3), Blocks::NonZero).unwrap_err();
+    assert!(refused.to_string().contains("the block is 0 x 3"), "{refused}");
 }
 
 #[test]

@@ -72,16 +72,16 @@ fn several_tensors_are_listed() {
                   \"c\":{\"dtype\":\"I8\",\"shape\":[2,2],\"data_offsets\":[8,12]}}";
     assert_eq!(
         refusal(header, &[0; 12]),
-        "w.safetensors: there are 2 matrices; name one of these:\n  a [1, 1] F32\n  b [1, 1] F32"
+        "w.safetensors: there are 2 matrices\n  help: name one of these:\n  a [1, 1] F32\n  b [1, 1] F32"
     );
     assert!(parse(&file(header, &[0; 12]), Some("a")).is_ok());
     let integers = parse(&file(header, &[0; 12]), Some("c")).unwrap_err().to_string();
     assert!(
-        integers.contains("`c` is [2, 2] I8, no matrix of floating-point numbers; name one of these:"),
+        integers.contains("`c` is [2, 2] I8, no matrix of floating-point numbers\n  help: name one of these:"),
         "{integers}"
     );
     assert!(refusal("{}", &[]).ends_with(
-        "none of 0 arrays is a matrix of floating-point numbers; the file must hold a \
+        "none of 0 arrays is a matrix of floating-point numbers\n  help: the file must hold a \
         matrix of f16, bf16, f32 or f64"
     ));
 }

@@ -91,13 +91,13 @@ pub(super) fn policy(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(Op::Pure { f: Pure::Mov(Ty::B64), d, s })
 }
 
-fn vector_check(cx: &Context<'_>, ty: Ty, lanes: usize, given: usize, i: usize) -> Parsed<()> {
+fn vector_check(cx: &Context<'_>, ty: Ty, lanes: usize, found: usize, i: usize) -> Parsed<()> {
     if ty.bytes() as usize * lanes > 16 {
         return cx
             .error(cx.instr.span, format!("a vector access moves at most 16 bytes; {lanes} x {} is more", ty.bytes()));
     }
-    if given != lanes {
-        return cx.error(cx.operand(i)?.span, format!("{lanes} registers are needed here; {given} are given"));
+    if found != lanes {
+        return cx.error(cx.operand(i)?.span, format!("{lanes} registers are needed here; {found} are given"));
     }
     Ok(())
 }

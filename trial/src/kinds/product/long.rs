@@ -3,9 +3,9 @@
 //! K is so large that L2 holds one and a half columns of tiles. Long rows stand behind short ones: clusters begin with whole
 //! tiles, and parts for others come after them.
 
-use bsr_codegen::{Plan, SplitForm};
+use bsr_codegen::{Plan, Refusal, SplitForm};
+use bsr_runtime::Structure;
 use bsr_runtime::schedule::{WorkLists, columns_held};
-use bsr_runtime::{BsrError, Structure};
 
 use super::Kind;
 use super::sizes::stored;
@@ -36,7 +36,7 @@ impl Long {
     ///
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
-    pub(super) fn new(plan: &Plan, block: (usize, usize), columns: usize) -> Result<Self, BsrError> {
+    pub(super) fn new(plan: &Plan, block: (usize, usize), columns: usize) -> Result<Self, Refusal> {
         let pack = plan.profile().pack.max(1) as usize;
         let k = (columns_held(plan, 1) / HELD) as usize;
         let sizes = |(long, short): (usize, usize)| {
@@ -55,7 +55,7 @@ impl Long {
     }
 
     /// Does a cluster compute a part for another one after a tile that it stores?
-    pub(super) fn passes_on_late(&self, plan: &Plan, block: (usize, usize)) -> Result<bool, BsrError> {
+    pub(super) fn passes_on_late(&self, plan: &Plan, block: (usize, usize)) -> Result<bool, Refusal> {
         let Some(form) = plan.split_form() else { return Ok(false) };
         let (row_ptr, col_idx) = stored(Kind::LongRows, 0, &self.lengths, self.columns);
         let (rows, cols) = (self.lengths.len() * block.0, self.columns * block.1);

@@ -22,11 +22,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use bsr_codegen::{KernelSpec, Operand, Plan};
+use bsr_codegen::{KernelSpec, Operand, Plan, Refusal};
+use bsr_runtime::Extents;
 use bsr_runtime::extents::sparse_operand;
 use bsr_runtime::simulated::lists::ListKernels;
 use bsr_runtime::simulated::{DEFAULT_CLUSTERS, Options};
-use bsr_runtime::{BsrError, Extents};
 
 use super::{EFFORT, Trial};
 use crate::Failure;
@@ -76,7 +76,7 @@ impl ProductTrial {
     ///
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
-    pub(crate) fn new(plan: &Plan, index: usize, draw: DrawValues) -> Result<Self, BsrError> {
+    pub(crate) fn new(plan: &Plan, index: usize, draw: DrawValues) -> Result<Self, Refusal> {
         let (kinds, scale) = (Kind::all(plan).len(), Scale::of(plan));
         let (kind, round, seed) = (Kind::of(plan, index), index / kinds, index as u64);
         let sizes = match kind {

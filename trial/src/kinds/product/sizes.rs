@@ -1,7 +1,7 @@
 //! The extents of a product and the blocks that are stored of it.
 
-use bsr_codegen::Plan;
-use bsr_runtime::{BsrError, Structure};
+use bsr_codegen::{Plan, Refusal};
+use bsr_runtime::Structure;
 
 use super::edges::{FEWEST, end, other};
 use super::long::Long;
@@ -28,7 +28,7 @@ pub(super) struct Sizes {
 impl Sizes {
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
-    pub(super) fn new(plan: &Plan, scale: &Scale, kind: Kind, round: usize) -> Result<Self, BsrError> {
+    pub(super) fn new(plan: &Plan, scale: &Scale, kind: Kind, round: usize) -> Result<Self, Refusal> {
         let extra = 3 + (scale.tile / 2 + 5 * round) % scale.tile;
         let (last_rows, last_columns) = (scale.last_rows(kind, round), scale.last_columns(kind, round));
         let split = match kind {
@@ -90,7 +90,7 @@ impl Sizes {
         scale: &Scale,
         (kind, round): (Kind, usize),
         seed: u64,
-    ) -> Result<Member, BsrError> {
+    ) -> Result<Member, Refusal> {
         let (bm, bk) = scale.block;
         let (m, k) = ((self.lengths.len() - 1) * bm + self.last_rows, (self.columns - 1) * bk + self.last_columns);
         let (row_ptr, col_idx) = stored(kind, round, &self.lengths, self.columns);

@@ -3,9 +3,9 @@
 //! Whether a tile scheduler divides a tile depends on what each cluster has to do, so that sizes are tried until the lists
 //! have a tile of the wanted width that is made of several parts.
 
-use bsr_codegen::{Plan, SplitForm, SplitK, TileScheduler};
+use bsr_codegen::{Plan, Refusal, SplitForm, SplitK, TileScheduler};
+use bsr_runtime::Structure;
 use bsr_runtime::schedule::{BatchLists, WorkLists};
-use bsr_runtime::{BsrError, Structure};
 
 /// Stages of K in a tile that is divided.
 const STAGES: usize = 40;
@@ -37,7 +37,7 @@ impl Split {
     ///
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
-    pub(super) fn new(plan: &Plan, block: (usize, usize), columns: usize, width: Width) -> Result<Self, BsrError> {
+    pub(super) fn new(plan: &Plan, block: (usize, usize), columns: usize, width: Width) -> Result<Self, Refusal> {
         let (pack, blocks_a_row, along) = extents(plan, columns, width);
         let mut best: Option<(u32, Self)> = None;
         for clusters in CLUSTERS {
@@ -53,14 +53,14 @@ impl Split {
     }
 
     /// The structure as the kernel reads it.
-    fn structure(&self, block: (usize, usize)) -> Result<Structure, BsrError> {
+    fn structure(&self, block: (usize, usize)) -> Result<Structure, Refusal> {
         let row_ptr = (0..=self.block_rows).map(|row| (row * self.blocks_a_row) as i32).collect();
         let col_idx = (0..self.block_rows).flat_map(|_| 0..self.blocks_a_row as i32).collect();
         Structure::new(self.block_rows * block.0, self.blocks_a_row * block.1, block, row_ptr, col_idx)
     }
 
     /// The most parts that a cluster adds to its own sums of one tile.
-    fn most_parts(&self, plan: &Plan, block: (usize, usize), width: Width) -> Result<u32, BsrError> {
+    fn most_parts(&self, plan: &Plan, block: (usize, usize), width: Width) -> Result<u32, Refusal> {
         let read = self.structure(block)?;
         let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
         // A batch has a second problem of as many tiles.

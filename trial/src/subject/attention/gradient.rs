@@ -1,9 +1,12 @@
 //! Gradients of attentions: what they are computed from, and whether they are right.
 
+use std::f64::consts::LOG2_E;
+
 use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
-    Mask, Saved, Shape, Summed, Tensor, gradients_of_keys, gradients_of_queries, reference_of,
+    HostVector, Mask, RowTerms, Saved, ScoreInputs, Shape, Summed, Tensor, gradients_of_keys, gradients_of_queries,
+    reference_of,
 };
 
 use bsr_runtime::reference::{Bounds, Fused};
@@ -28,6 +31,8 @@ pub struct Backward<T> {
     pub score: Option<Epilogue>,
     /// Its numbers.
     pub scalars: Vec<f32>,
+    /// Its vectors.
+    pub vectors: Vec<HostVector>,
     /// Q, K and V.
     pub tensors: [Tensor<T>; 3],
     /// O.
@@ -67,8 +72,8 @@ impl<T: Element> Backward<T> {
     pub fn of(spec: &KernelSpec, problem: &Problem, tensors: [Tensor<T>; 3], output: Tensor<T>, lse: Vec<f32>) -> Self {
         let output_gradient = Tensor::normal(output.sizes(), output.order(), problem.seed.wrapping_add(MORE_SEEDS[0]));
         let (shape, mask, scale) = (problem.shape, problem.mask.clone(), problem.scale);
-        let (score, scalars) = (spec.score, problem.scalars.clone());
-        Self { shape, mask, scale, score, scalars, tensors, output, lse, output_gradient, lse_gradient: None }
+        let (score, scalars, vectors) = (spec.score, problem.scalars.clone(), problem.vectors.clone());
+        Self { shape, mask, scale, score, scalars, vectors, tensors, output, lse, output_gradient, lse_gradient: None }
     }
 
     /// The same with a gradient of LSE, drawn from N(0, 1).
@@ -87,8 +92,7 @@ impl<T: Element> Backward<T> {
             lse: &self.lse,
             output_gradient: &self.output_gradient,
             lse_gradient: self.lse_gradient.as_deref(),
-            scale: self.scale,
-            scalars: &self.scalars,
+            inputs: ScoreInputs::new(self.scale).scalars(&self.scalars).vectors(&self.vectors),
         }
     }
 
@@ -125,8 +129,8 @@ impl<T: Element> Backward<T> {
         self.summed(op, &places).into_iter().map(of).collect()
     }
 
-    /// What is wrong with delta of the queries that have stored blocks, in words.
-    pub fn fault_of_delta(&self, delta: &[f32]) -> Option<String> {
+    /// What is wrong with the row terms of the queries that have stored blocks, in words.
+    pub fn fault_of_terms(&self, terms: &RowTerms) -> Option<String> {
         let Shape { heads, queries, columns, .. } = self.shape;
         let bm = self.mask.block().0;
         let has_blocks = |at: usize| {
@@ -135,11 +139,19 @@ impl<T: Element> Backward<T> {
         };
         let right = self.saved().delta(&self.shape);
         (0..right.len()).filter(|at| has_blocks(*at)).find_map(|at| {
+            let [exponent, delta] = terms.of_query(at).map(f64::from);
+            let of_lse = -f64::from(self.lse[at]) * LOG2_E;
+            // A query of which the mask leaves no key has no exponentials.
+            let of_lse = if of_lse == f64::INFINITY { f64::NEG_INFINITY } else { of_lse };
+            // Both may be minus infinity, whose difference is not a number.
+            let is_near = exponent == of_lse || (exponent - of_lse).abs() <= 1e-6 * of_lse.abs();
+            if !is_near {
+                return Some(format!("wrong term of the exponent\n  row {at} is {exponent}, not {of_lse}"));
+            }
             // An f32 sum of products of numbers that are hardly beyond 5.
             let bound = 1e-5 * (columns as f64 + right[at].abs());
-            let off = (f64::from(delta[at]) - right[at]).abs();
-            let is_near = off <= bound;
-            (!is_near).then(|| format!("wrong delta\n  row {at} is {}, not {}", delta[at], right[at]))
+            let is_near = (delta - right[at]).abs() <= bound;
+            (!is_near).then(|| format!("wrong delta\n  row {at} is {delta}, not {}", right[at]))
         })
     }
 

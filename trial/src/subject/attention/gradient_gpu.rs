@@ -5,6 +5,7 @@ use std::rc::Rc;
 use bsr_codegen::{Dtype, KernelSpec, Op, Plan};
 use bsr_runtime::attention::{
     DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, HeadOrder, Inputs, Launcher,
+    UploadedVectors,
 };
 use bsr_runtime::bench::Work;
 use bsr_runtime::gpu::{Device, DeviceBuffer, Stream, StreamRef};
@@ -45,7 +46,9 @@ impl GradientOperands {
         let mut output = DeviceTensor::<T>::uninit(device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
         let mut lse = DeviceBuffer::<f32>::uninit(device, problem.shape.rows())?;
         let stream = Stream::new(device)?;
-        let inputs = Inputs::from((&q, &k, &v, problem.scale)).scalars(&problem.scalars);
+        let vectors = UploadedVectors::new(device, &problem.vectors)?;
+        let each = vectors.each();
+        let inputs = Inputs::from((&q, &k, &v, problem.scale)).scalars(&problem.scalars).vectors(&each);
         let pattern = forward.pattern(&problem.mask, problem.shape)?;
         forward.launch(&stream, inputs, &pattern, &mut output, Some(&mut lse))?;
         stream.synchronize()?;
@@ -60,6 +63,7 @@ impl GradientOperands {
         let launcher = GradientLauncher::load(device, [&first?, &second?])?;
         let launcher = launcher.with_text(number, planned.ptx.text(), planned.cubin.as_deref())?;
         let pattern = launcher.pattern(&drawn.mask, drawn.shape)?;
+        let workspace = pattern.workspace_len();
         let output_gradient = DeviceTensor::upload(device, &drawn.output_gradient)?;
         let [dq, dk, dv] =
             drawn.tensors.each_ref().map(|tensor| DeviceTensor::uninit(device, tensor.sizes(), tensor.order()));
@@ -75,8 +79,9 @@ impl GradientOperands {
             number,
             tensors: [q, k, v, output, output_gradient],
             lse,
+            vectors,
             gradients: [dq?, dk?, dv?],
-            delta: DeviceBuffer::uninit(device, problem.shape.rows())?,
+            workspace: DeviceBuffer::uninit(device, workspace)?,
             drawn,
             expected,
         };
@@ -105,8 +110,9 @@ struct Gradient<T: Number> {
     /// Q, K, V, O and dO.
     tensors: [DeviceTensor<T>; 5],
     lse: DeviceBuffer<f32>,
+    vectors: UploadedVectors,
     gradients: [DeviceTensor<T>; 3],
-    delta: DeviceBuffer<f32>,
+    workspace: DeviceBuffer<f32>,
     drawn: Backward<T>,
     expected: Vec<Expected>,
 }
@@ -120,6 +126,7 @@ impl<T: Number> Gradient<T> {
     fn enqueue(&mut self, number: usize, stream: StreamRef<'_>) -> Result<(), Failure> {
         let [q, k, v, output, output_gradient] = &self.tensors;
         let [dq, dk, dv] = &mut self.gradients;
+        let vectors = self.vectors.each();
         let inputs = GradientInputs {
             tensors: [q, k, v],
             output,
@@ -128,8 +135,9 @@ impl<T: Number> Gradient<T> {
             lse_gradient: None,
             scale: self.drawn.scale,
             scalars: &self.drawn.scalars,
+            vectors: &vectors,
         };
-        let mut outputs = GradientOutputs { dq, dk, dv, delta: &mut self.delta };
+        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut self.workspace };
         Ok(self.launcher.launch_one(number, stream, &inputs, &self.pattern, &mut outputs)?)
     }
 }

@@ -36,7 +36,7 @@ impl<T: Element> Drawn for Gradients<T> {
         let run = kernel.gradient()?.run(&self.drawn.saved(), None, &self.drawn.mask, options)?;
         let verdicts = run.gradients.iter().zip(&self.expected).map(|(found, wanted)| verdict(found, None, wanted));
         let verdict = worst(verdicts)?;
-        let fault = run.report.is_clean().then(|| self.drawn.fault_of_delta(&run.delta)).flatten();
+        let fault = run.report.is_clean().then(|| self.drawn.fault_of_terms(&run.terms)).flatten();
         Ok(Ran { verdict: verdict.with_fault(fault), report: run.report })
     }
 }

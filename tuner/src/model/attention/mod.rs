@@ -283,9 +283,9 @@ impl Tile {
         // Of the steps, those that all consumers compute; a lone one takes turns with nobody.
         let others = (consumers - 1.0).max(1.0);
         let shared = ((self.computed / self.steps.max(1.0) - 1.0) / others).clamp(0.0, 1.0);
-        let in_turns = both(tensor, exponentials, costs.sharpness);
+        let serialized = both(tensor, exponentials, costs.sharpness);
         let alone = tensor.max(exponentials) + costs.exposed * tensor.min(exponentials);
-        let core = shared * in_turns + (1.0 - shared) * alone;
+        let core = shared * serialized + (1.0 - shared) * alone;
         let exchanges = self.collects.len() + usize::from(self.to.is_some());
         let part = if exchanges > 0 { costs.part_us + costs.exchange_us * exchanges as f64 } else { 0.0 };
         let (barriers, ends) = (self.steps * costs.step_us, costs.tile_us + part);

@@ -5,7 +5,6 @@ mod exchange;
 mod product;
 mod score;
 mod softmax;
-mod vectors;
 
 use super::plan::AttentionPlan;
 use crate::hopper;

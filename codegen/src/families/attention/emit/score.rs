@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
 use super::product::sum;
-use super::vectors::Vectors;
 use crate::epilogue::{At, Held, Lines};
+use crate::hopper::score_vectors::{RowsOf, Vectors};
 
 /// What is computed for a work tile, for its queries, for pairs of keys.
 #[derive(Clone, Debug, Serialize)]
@@ -53,7 +53,8 @@ struct Element {
 impl Score {
     pub(super) fn new(plan: &AttentionPlan) -> Self {
         let lines = plan.score().map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
-        let vectors = lines.as_ref().zip(plan.score()).map(|(lines, program)| Vectors::new(lines, program));
+        let vectors =
+            lines.as_ref().zip(plan.score()).map(|(lines, program)| Vectors::new(lines, program, RowsOf::Queries));
         let loads = |make: &dyn Fn(&Vectors<'_>) -> Vec<String>| vectors.as_ref().map(make).unwrap_or_default();
         let of = |make: &dyn Fn(&Lines) -> Vec<String>| lines.as_ref().map(make).unwrap_or_default();
         let pairs = plan.tiles().run() / 8;
@@ -79,8 +80,8 @@ impl Score {
             text: plan.score().map_or("s * scale", |program| program.text()).to_owned(),
             has_function: plan.score().is_some(),
             has_columns: !of(&|lines| lines.column(0)).is_empty()
-                || vectors.as_ref().is_some_and(|vectors| vectors.by_key() > 0),
-            uniform: [loads(&|vectors| vectors.tile()), of(&Lines::uniform)].concat(),
+                || vectors.as_ref().is_some_and(|vectors| vectors.by_column() > 0),
+            uniform: [loads(&|vectors| vectors.rows()), of(&Lines::uniform)].concat(),
             rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
             runs: (0..plan.tiling.blocks)
                 .map(|number| Run { number, pairs: (number * pairs..(number + 1) * pairs).map(pair).collect() })

@@ -8,7 +8,7 @@ mod tiling;
 mod workspace;
 
 pub(crate) use memory::Memory;
-pub(crate) use tiling::{MOST_LOADS, Tiling};
+pub(crate) use tiling::Tiling;
 pub(crate) use workspace::Workspace;
 
 use crate::epilogue::Program;

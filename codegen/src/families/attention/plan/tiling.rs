@@ -1,7 +1,6 @@
 //! Step 2: the work tile: queries of the consumers, keys of a step, registers.
 
-use crate::epilogue::{InputKind, Lines, Program};
-use crate::hopper::Roles;
+use crate::hopper::{Roles, score_vectors};
 use crate::plan::PlanError;
 use crate::spec::Key;
 use crate::{Arch, KernelSpec};
@@ -37,19 +36,6 @@ struct Consumers {
     deepest: u32,
 }
 
-/// Queries of a thread.
-const THREAD_ROWS: u32 = 2;
-/// Most elements of a score's vectors by key that are loaded together, but for those of one pair of keys.
-pub(crate) const MOST_LOADS: u32 = 16;
-
-/// Registers that a score takes beside products: what it makes of the thread's queries and of the head, which is kept while a
-/// tile is computed, and addresses and elements of vectors by key.
-fn score_registers(program: &Program) -> u32 {
-    let by_key = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Cols(_))).count() as u32;
-    let loads = if by_key > 0 { MOST_LOADS.max(2 * by_key) } else { 0 };
-    Lines::row_registers(program, THREAD_ROWS) + Lines::uniform_registers(program) + 2 * by_key + loads
-}
-
 /// The tile of one CTA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tiling {
@@ -79,7 +65,7 @@ pub(crate) struct Tiling {
 impl Tiling {
     /// Those whose registers fit, the best first: at least one. A step divides the keys of a block or has those of two.
     pub(crate) fn candidates(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Self>, PlanError> {
-        let score = spec.score.map_or(0, |score| score_registers(score.program()));
+        let score = spec.score.map_or(0, |score| score_vectors::registers(score.program()));
         let wanted = |consumers: &&Consumers| match spec.consumers {
             Some(number) => consumers.number == number && (number != 2 || spec.score_depth() <= consumers.deepest),
             None => spec.bn <= consumers.widest && spec.score_depth() <= consumers.deepest,

@@ -62,7 +62,7 @@ struct Memory {
     output_offset: u32,
     columns_offset: u32,
     column_bytes: u32,
-    /// Bytes from LSE of a step's queries to delta of them.
+    /// Bytes from -LSE of a step's queries to delta of them.
     delta_offset: u32,
     records_offset: u32,
     record_bytes: u32,
@@ -107,8 +107,6 @@ struct Step {
     stored: u32,
     partial: u32,
     bytes: u32,
-    /// Rows of the step that a lane of the producer reads LSE and delta of: their distances from the lane.
-    lanes: Vec<u32>,
 }
 
 /// Fragments of one operand that consumers load before a tile's first step.
@@ -178,8 +176,6 @@ const BARRIER: u32 = 8;
 const WORD: u32 = 4;
 /// Warps of a consumer.
 const WARPS: u32 = 4;
-/// Lanes of a warp.
-const LANES: u32 = 32;
 
 impl Context {
     pub(super) fn new(plan: &GradientPlan) -> Self {
@@ -234,7 +230,6 @@ impl Context {
                 stored: AttentionTiles::STORED,
                 partial: AttentionTiles::PARTIAL,
                 bytes: WORD * GradientTiles::STEP_WORDS as u32,
-                lanes: (0..t.step).step_by(LANES as usize).collect(),
             },
             held: held(plan),
             products: product::products(plan),
@@ -264,13 +259,11 @@ fn memory(plan: &GradientPlan) -> Memory {
     };
     // Rows of a tile are released by each warp, or where gradients are staged in their place, by the thread that stores.
     let release = if of_keys { consumers } else { WARPS * consumers };
-    // Every lane of the producer writes LSE and delta of some queries of a step.
-    let arrivals = if of_keys { LANES } else { 1 };
     let [first, second] = m.passing_full();
     let barriers = ring(m.fixed_full(), m.sets, [1, release])
         .chain(ring(m.output_full(), 1, [1, consumers]))
         .chain(ring(first, m.stages, [1, WARPS * consumers]))
-        .chain(ring(second, m.stages, [arrivals, WARPS * consumers]));
+        .chain(ring(second, m.stages, [1, WARPS * consumers]));
     Memory {
         sets: m.sets,
         stages: m.stages,

@@ -1,16 +1,19 @@
 //! The scores of a partial step: what the spec's function makes of a product, in units of log 2.
+//!
+//! What depends on the head and on the tile's rows is computed once a tile by a kernel of dQ. The steps of a kernel of dK and dV
+//! are of several heads, so that it is computed in each partial step there.
 
 use serde::Serialize;
 
 use super::super::plan::{GradientPlan, program};
 use super::product::score;
 use crate::epilogue::{At, Held, Lines};
+use crate::hopper::score_vectors::{RowsOf, Vectors};
 
-/// What is computed for a head, for the tile's rows, for pairs of a step's.
+/// What is computed for the head and the tile's rows, and for pairs of a step's.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Score {
     text: String,
-    uniform: Vec<String>,
     rows: Vec<String>,
     /// It depends on the column.
     has_columns: bool,
@@ -22,6 +25,8 @@ pub(super) struct Score {
 struct Pair {
     first: u32,
     next: u32,
+    /// It begins a group of pairs, which is skipped where the columns end before it.
+    begins_group: bool,
     columns: Vec<String>,
     elements: Vec<Element>,
 }
@@ -36,6 +41,8 @@ impl Score {
     pub(super) fn new(plan: &GradientPlan) -> Option<Self> {
         let program = program(&plan.spec)?;
         let lines = Lines::new(program, Held { rows: 2, columns: 2 });
+        let side = if plan.tiling.is_of_keys() { RowsOf::Keys } else { RowsOf::Queries };
+        let vectors = Vectors::new(&lines, program, side);
         let both = |of: &dyn Fn(u32) -> Vec<String>| -> Vec<String> { [0, 1].into_iter().flat_map(of).collect() };
         let pair = |number: u32| {
             let element = |(row, column): (u32, u32)| {
@@ -46,14 +53,14 @@ impl Score {
             Pair {
                 first: 8 * number,
                 next: 8 * number + 1,
-                columns: both(&|column| lines.column(column)),
+                begins_group: vectors.begins_group(number),
+                columns: [vectors.columns(number), both(&|column| lines.column(column))].concat(),
                 elements: [(0, 0), (0, 1), (1, 0), (1, 1)].map(element).into(),
             }
         };
         Some(Self {
             text: plan.spec.score.map_or("", |score| score.program().text()).to_owned(),
-            uniform: lines.uniform(),
-            rows: both(&|row| lines.row(row)),
+            rows: [vectors.rows(), lines.uniform(), both(&|row| lines.row(row))].concat(),
             has_columns: !lines.column(0).is_empty(),
             pairs: (0..plan.tiling.step / 8).map(pair).collect(),
         })

@@ -1,7 +1,6 @@
 //! Step 1: can this family plan the block, the types and the score?
 
 use super::tiling::{CONSUMERS, WG_ROWS};
-use crate::epilogue::InputKind;
 use crate::hopper::heads_check;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::Key;
@@ -61,7 +60,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// A score is one value of numbers whose derivative by the product is the scale.
+/// A score is one value whose derivative by the product is the scale.
 fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
     let Some(program) = spec.score.map(|score| score.program()) else { return };
     let mut refuse = |fact: String, why: &str, help: &str| {
@@ -70,13 +69,6 @@ fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some(reduction) = program.reduction() {
         let fact = format!("a score has no `{}`", reduction.as_str());
         return refuse(fact, "it is one value of a query and a key", "end the body in that value");
-    }
-    if let Some(input) = program.inputs().iter().find(|input| input.kind != InputKind::Scalar) {
-        refuse(
-            format!("a gradient under a score that reads `{}`, {}, is not planned", input.name, input.kind.words()),
-            "its score reads numbers alone: `f32` parameters, `i`, `j`, `head` and `batch`",
-            "drop `score`",
-        );
     }
     if !program.adds_to_scaled_product() {
         refuse(

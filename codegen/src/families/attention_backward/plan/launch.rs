@@ -34,11 +34,11 @@ impl GradientPlan {
             map("map_dq", Operand::C, depth, &share(of_s), of_queries, dq);
         }
         let mut push = |name, argument| parameters.push(Parameter { name, argument });
-        push("row_sums", Argument::Pointer(Operand::Second));
         if !is_of_keys {
+            push("row_sums", Argument::Pointer(Operand::Second));
             push("sum_gradients", Argument::Pointer(Operand::LseGradient));
         }
-        push("delta", Argument::Pointer(Operand::Delta));
+        push("row_terms", Argument::Pointer(Operand::RowTerms));
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("steps", Argument::ColIdx);
@@ -46,8 +46,14 @@ impl GradientPlan {
         push("heads", Argument::Number(attention.heads as u32));
         push("queries", Argument::Number(attention.queries as u32));
         push("keys", Argument::Number(attention.keys as u32));
+        push("block_queries", Argument::Number(self.tiling.tiles().queries_in_blocks(attention.queries) as u32));
         for (at, input) in program(&self.spec).iter().flat_map(|program| program.inputs()).enumerate() {
-            push(&input.symbol, Argument::Scalar(at));
+            if input.kind.is_vector() {
+                push(&input.symbol, Argument::Pointer(Operand::Epilogue(at)));
+                push(&input.strides, Argument::VectorStrides(at));
+            } else {
+                push(&input.symbol, Argument::Scalar(at));
+            }
         }
         parameters
     }

@@ -27,7 +27,7 @@ pub(crate) struct Memory {
     pub(crate) stages: u32,
     pub(crate) passing_bytes: [u32; 2],
     pub(crate) passing_offsets: [u32; 2],
-    /// LSE and delta of a step's queries, of a kernel of dK and dV.
+    /// -LSE and delta of a step's queries, of a kernel of dK and dV.
     pub(crate) column_bytes: u32,
     pub(crate) columns_offset: u32,
     pub(crate) barriers_offset: u32,

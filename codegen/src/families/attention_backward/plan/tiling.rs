@@ -1,7 +1,7 @@
 //! Step 2: the work tile: rows of the consumers, rows of a step, registers.
 
-use crate::epilogue::{Lines, Program};
-use crate::hopper::Roles;
+use crate::epilogue::Program;
+use crate::hopper::{Roles, score_vectors};
 use crate::plan::{AttentionTiles, GradientSide, GradientTiles, PlanError};
 use crate::{Arch, KernelSpec, Op};
 
@@ -21,8 +21,6 @@ const BESIDE_HELD: [u32; 2] = [28, 40];
 /// Columns of a slice of the tile's rows, and registers of a thread for it.
 const SLICE: u32 = 16;
 const SLICE_REGISTERS: u32 = 4;
-/// Rows of a thread.
-const THREAD_ROWS: u32 = 2;
 /// Words of a work tile.
 const TILE_WORDS: u32 = 8;
 
@@ -82,8 +80,7 @@ impl Tiling {
             depth: spec.score_depth(),
             columns: spec.bn,
             block,
-            score: program(spec)
-                .map_or(0, |score| Lines::row_registers(score, THREAD_ROWS) + Lines::uniform_registers(score)),
+            score: program(spec).map_or(0, score_vectors::registers),
             held: [0; 2],
         };
         Self { held: tiling.held(), ..tiling }

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::{Facts, Source, Workload};
 
-    fn given(structure: &Structure) -> TuningProblem {
+    fn problem_of(structure: &Structure) -> TuningProblem {
         let (bm, bk) = structure.block();
         let facts: Facts = format!("bm = {bm}, bk = {bk}").parse().unwrap();
         let (m, n, k) = (structure.rows(), 512, structure.cols());
@@ -156,8 +156,8 @@ mod tests {
         for words in ["random:0.25", "random:0.03", "powerlaw:0.06", "window:0.1", "topk:16", "random:0.0"] {
             let pattern: Pattern = words.parse().unwrap();
             let structure = pattern.structure(8192, 8192, (64, 64), 3).unwrap();
-            let made = super::structure(&given(&structure)).unwrap();
-            let [was, is] = [&structure, &made].map(Features::of);
+            let drawn = super::structure(&problem_of(&structure)).unwrap();
+            let [was, is] = [&structure, &drawn].map(Features::of);
             assert_eq!((is.nnzb, is.block_rows, is.block_cols), (was.nnzb, was.block_rows, was.block_cols), "{words}");
             let close = |x: f64, y: f64| (x - y).abs() <= 0.35 * y.abs().max(0.3);
             assert!(close(is.row_spread, was.row_spread), "{words}: {is:?} {was:?}");
@@ -169,12 +169,12 @@ mod tests {
     #[test]
     fn features_that_contradict_each_other_still_make_a_pattern() {
         let pattern: Pattern = "random:0.5".parse().unwrap();
-        let mut problem = given(&pattern.structure(512, 512, (64, 64), 0).unwrap());
+        let mut problem = problem_of(&pattern.structure(512, 512, (64, 64), 0).unwrap());
         for (longest, spread, reuse) in [(0, 9.0, 0.0), (1000, 0.1, 100.0), (3, f64::NAN, f64::INFINITY)] {
             problem.features.longest_row = longest;
             (problem.features.row_spread, problem.features.reuse) = (spread, reuse);
-            let made = super::structure(&problem).unwrap();
-            assert_eq!((made.block_rows(), made.block_cols()), (8, 8));
+            let drawn = super::structure(&problem).unwrap();
+            assert_eq!((drawn.block_rows(), drawn.block_cols()), (8, 8));
         }
     }
 }

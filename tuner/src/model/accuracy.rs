@@ -1,4 +1,4 @@
-//! What the model is worth on products of which many kernels were measured: how well it sorts them, and what is lost by
+//! How accurate the model is on products of which many kernels were measured: how well it sorts them, and what is lost by
 //! taking the one that it predicts to be the fastest.
 
 use rayon::prelude::*;
@@ -9,7 +9,7 @@ use crate::pick::Table;
 use crate::search::rank_correlation_of;
 
 /// A product, and how the model does on it.
-pub(super) struct Judged {
+pub(super) struct Accuracy {
     key: String,
     rows: usize,
     is_held_out: bool,
@@ -18,11 +18,11 @@ pub(super) struct Judged {
     loss: f64,
 }
 
-fn judge(group: &[&Row], rates: &Rates) -> Judged {
+fn accuracy_of(group: &[&Row], rates: &Rates) -> Accuracy {
     let pairs: Vec<(f64, f64)> = group.iter().map(|row| (row.log(rates) + row.us.ln(), row.us)).collect();
     let best = group.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
     let likeliest = pairs.iter().min_by(|x, y| x.0.total_cmp(&y.0)).map_or(f64::INFINITY, |pair| pair.1);
-    Judged {
+    Accuracy {
         key: group[0].problem.key(),
         rows: group.len(),
         is_held_out: group[0].problem.workload.seed >= HELD_OUT,
@@ -35,15 +35,15 @@ fn judge(group: &[&Row], rates: &Rates) -> Judged {
 /// The least seed of the products of `benches/model` that no constant is fitted to.
 pub(super) const HELD_OUT: u64 = 7;
 
-pub(super) fn told(rows: &[Row], rates: &Rates) -> Vec<Judged> {
+pub(super) fn report(rows: &[Row], rates: &Rates) -> Vec<Accuracy> {
     let rows: Vec<&Row> = rows.iter().collect();
-    let judged: Vec<Judged> = grouped(&rows).iter().map(|group| judge(group, rates)).collect();
-    for Judged { key, rows, is_held_out, correlation, loss, .. } in &judged {
+    let accuracies: Vec<Accuracy> = grouped(&rows).iter().map(|group| accuracy_of(group, rates)).collect();
+    for Accuracy { key, rows, is_held_out, correlation, loss, .. } in &accuracies {
         let held_out = if *is_held_out { "held out" } else { "" };
         eprintln!("{correlation:>6.2} {:>6.1} % {rows:>4} {held_out:>8}  {key}", 100.0 * loss);
     }
-    // `TELL="powerlaw"` shows every kernel of the products whose keys have that text.
-    if let Ok(part) = std::env::var("TELL") {
+    // `BSR_MODEL_SHOW="powerlaw"` shows every kernel of the products whose keys have that text.
+    if let Ok(part) = std::env::var("BSR_MODEL_SHOW") {
         for group in grouped(&rows).iter().filter(|group| group[0].problem.key().contains(&part)) {
             eprintln!("{}", group[0].problem.key());
             let mut group = group.clone();
@@ -55,13 +55,13 @@ pub(super) fn told(rows: &[Row], rates: &Rates) -> Vec<Judged> {
             }
         }
     }
-    judged
+    accuracies
 }
 
-/// The kernels of a file of `benches/model`, as they were measured, or those of the file that `JUDGED` names.
+/// The kernels of a file of `benches/model`, as they were measured, or those of the file that `BSR_MODEL_KERNELS` names.
 pub(super) fn measured(file: &str) -> Vec<Row> {
     let path = format!("{}/../benches/model/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
-    let path = std::env::var("JUDGED").unwrap_or(path);
+    let path = std::env::var("BSR_MODEL_KERNELS").unwrap_or(path);
     let text = std::fs::read_to_string(path).unwrap_or_default();
     rows_of(&Table::from_lines(&text).unwrap_or_default())
 }
@@ -83,21 +83,21 @@ pub(super) fn shipped_of_h200() -> Vec<Row> {
 
 #[test]
 fn kernels_of_the_tuned_products_are_sorted() {
-    let judged = told(&shipped_of_h200(), &Rates::H200);
-    let mean = judged.iter().map(|one| one.correlation).sum::<f64>() / judged.len() as f64;
+    let accuracies = report(&shipped_of_h200(), &Rates::H200);
+    let mean = accuracies.iter().map(|one| one.correlation).sum::<f64>() / accuracies.len() as f64;
     eprintln!("mean {mean:.2}");
     assert!(mean > 0.75, "{mean}");
 }
 
 #[test]
-fn kernels_of_the_judged_products_are_sorted() {
-    let judged = FILES.map(|file| {
+fn kernels_of_the_measured_products_are_sorted() {
+    let accuracies = FILES.map(|file| {
         let rows = measured(file);
-        let judged = told(&rows, &rows[0].card.rates);
-        assert!(judged.iter().filter(|one| one.is_held_out).count() >= 6, "{file}");
-        judged
+        let accuracies = report(&rows, &rows[0].card.rates);
+        assert!(accuracies.iter().filter(|one| one.is_held_out).count() >= 6, "{file}");
+        accuracies
     });
-    for one in judged.iter().flatten() {
+    for one in accuracies.iter().flatten() {
         // Kernels of an SDDMM are few, and most of them as fast as one another; so are, on an H100, those that device memory limits.
         let sorted = if one.key.contains("op = sdd") { 0.79 } else { 0.82 };
         // Of the H100's 14 kernels of one SDDMM nine differ by 3 %: the model has them in no order, and takes one that is 2 % behind.
@@ -161,7 +161,7 @@ fn choices() -> Vec<Choice> {
 
 /// `cargo test -p bsr-tuner --lib unmeasured_choices -- --nocapture` shows the likeliest kernels of the whole space.
 #[test]
-fn unmeasured_choices_of_the_judged_products_lose_little() {
+fn unmeasured_choices_of_the_measured_products_lose_little() {
     let choices = choices();
     for Choice { key, ranked, loss } in &choices {
         let loss = loss.map_or("not measured".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
