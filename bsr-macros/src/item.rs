@@ -2,7 +2,7 @@
 //!
 //! The function of a family may be generic over the element types that its lists name.
 
-use bsr_codegen::{Epilogue, Op};
+use bsr_codegen::Epilogue;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Fields, Ident, ItemStruct, Signature, Token, Visibility};
@@ -53,7 +53,7 @@ impl Item {
             Form::Function { attributes, visibility, signature, body } => {
                 let operands = signature::read(&signature, is_family, diagnostics);
                 let second = operands.second.as_ref();
-                let samples = operands.operation.is_some_and(|(op, _)| op == Op::Sdd);
+                let samples = operands.operation.is_some_and(|(op, _)| signature::matrices(op)[2] == "Bsr");
                 let epilogue = epilogue::read(body.as_ref(), &operands.further, second, samples, diagnostics);
                 let arguments = Some(signature.inputs.len());
                 Ok(Self { attributes, visibility, operands, epilogue, name: signature.ident, arguments })

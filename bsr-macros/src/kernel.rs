@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 
 use crate::compile::Compiled;
 use crate::literal::{element, literal};
-use crate::signature::{Operand, Operands};
+use crate::signature::{Operand, Operands, matrices};
 
 /// The type with its constants and its plan: what every kernel has, whatever it computes.
 pub(crate) fn kernel_type(
@@ -145,14 +145,7 @@ pub(crate) fn returns(spec: &KernelSpec) -> TokenStream {
 
 /// The type of an operation.
 pub(crate) fn operation(op: Op) -> Ident {
-    let name = match op {
-        Op::Dds => "Dds",
-        Op::Dsd => "Dsd",
-        Op::Sdd => "Sdd",
-        // A kernel of attention has a trait of its own.
-        Op::Attention | Op::AttentionDq | Op::AttentionDkv => "Attention",
-    };
-    Ident::new(name, Span::call_site())
+    Ident::new(op.type_name(), Span::call_site())
 }
 
 /// Has the compiler check that the operand types are what their names say. It also makes use of their imports.
@@ -174,11 +167,8 @@ pub(crate) fn checked(operands: &Operands, spec: &KernelSpec) -> TokenStream {
             },
         })
     };
-    let checks = [
-        check(&operands.a, if spec.op == Op::Dsd { "Bsr" } else { "Dense" }, spec.a),
-        check(&operands.b, if spec.op == Op::Dds { "Bsr" } else { "Dense" }, spec.b),
-        check(&operands.out, if spec.op == Op::Sdd { "Bsr" } else { "Dense" }, spec.out),
-    ];
+    let [a, b, out] = matrices(spec.op);
+    let checks = [check(&operands.a, a, spec.a), check(&operands.b, b, spec.b), check(&operands.out, out, spec.out)];
     checks.into_iter().flatten().collect()
 }
 

@@ -18,6 +18,15 @@ use crate::types::{element_path, matrix_name};
 
 const EXAMPLE: &str = "write `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
 
+/// The types of A, B and the result of an operation.
+pub(crate) fn matrices(op: Op) -> [&'static str; 3] {
+    match op {
+        Op::Dds => ["Dense", "Bsr", "Dense"],
+        Op::Sdd => ["Dense", "Dense", "Bsr"],
+        _ => ["Bsr", "Dense", "Dense"],
+    }
+}
+
 /// The operands of a function whose types were understood; none of a struct.
 #[derive(Default)]
 pub(crate) struct Operands {

@@ -204,6 +204,34 @@ impl Op {
     /// The products of two matrices, of which one is in blocks.
     pub const PRODUCTS: [Self; 3] = [Self::Dsd, Self::Dds, Self::Sdd];
 
+    /// What it multiplies, in words.
+    pub const fn operands(self) -> &'static str {
+        match self {
+            Self::Dsd => "A is a block-sparse matrix and B is dense",
+            Self::Dds => "A is dense and B is a block-sparse matrix",
+            Self::Sdd => "A and B are dense, and the result is sparse",
+            Self::Attention => "Q, K and V are tensors of heads, which an `attention::Launcher` takes",
+            Self::AttentionDq | Self::AttentionDkv => {
+                "gradients are of tensors of heads, which an `attention::GradientLauncher` takes"
+            }
+        }
+    }
+
+    /// The type of the library that stands for it; gradients have that of their attention.
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            Self::Dsd => "Dsd",
+            Self::Dds => "Dds",
+            Self::Sdd => "Sdd",
+            Self::Attention | Self::AttentionDq | Self::AttentionDkv => "Attention",
+        }
+    }
+
+    /// Whether its result is a matrix in blocks.
+    pub const fn has_sparse_result(self) -> bool {
+        matches!(self, Self::Sdd)
+    }
+
     /// Whether it is an attention, or a part of the gradient of one: an operation of tensors of heads, with a score.
     pub const fn is_of_heads(self) -> bool {
         matches!(self, Self::Attention) || self.is_gradient()

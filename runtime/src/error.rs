@@ -79,7 +79,7 @@ pub enum KernelError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Other matrices are sparse than the kernel was compiled for.
-    #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the matrices in this order, or take a kernel with another op", factors_text(*expected))]
+    #[error("the kernel was compiled with op = {expected}: {}\n  help: pass the matrices in this order, or take a kernel with another op", expected.operands())]
     Factors {
         /// The kernel's operation.
         expected: Op,
@@ -286,18 +286,6 @@ pub enum SimulatedError {
 
 #[cfg(feature = "simulator")]
 bsr_codegen::message_as_debug!(SimulatedError);
-
-fn factors_text(op: Op) -> &'static str {
-    match op {
-        Op::Dsd => "A is a block-sparse matrix and B is dense",
-        Op::Dds => "A is dense and B is a block-sparse matrix",
-        Op::Sdd => "A and B are dense, and the result is sparse",
-        Op::Attention => "Q, K and V are tensors of heads, which an `attention::Launcher` takes",
-        Op::AttentionDq | Op::AttentionDkv => {
-            "gradients are of tensors of heads, which an `attention::GradientLauncher` takes"
-        }
-    }
-}
 
 fn along_k_text(operand: &str, dtype: Dtype, expected: Layout) -> String {
     match operand {

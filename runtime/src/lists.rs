@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use bsr_codegen::lists::{
     AttentionLists, ListKernel, ListRequest, PartialFlags, SddmmShape, Shape, ShapeError, SharedLists, SplitLists,
 };
-use bsr_codegen::{Mma, Op, Pdl, Plan, Scale, TileScheduler};
+use bsr_codegen::{Plan, TileScheduler};
 
 use crate::error::KernelError;
 use crate::gpu::CheckedIndex;
@@ -17,12 +17,7 @@ const MOST_POINTERS: usize = 10;
 
 /// Whether the lists of a plan are made of its pattern's transposed index.
 pub(crate) fn reads_block_columns(plan: &Plan) -> bool {
-    plan.spec().op != Op::Sdd && plan.reads_block_columns()
-}
-
-/// Whether a plan's kernel reads an index of its pattern beside the lists.
-pub(crate) fn reads_index(plan: &Plan) -> bool {
-    !matches!(plan.tile_scheduler(), TileScheduler::StageMetadata(_) | TileScheduler::Sddmm)
+    plan.tile_scheduler().reads_index() && plan.reads_block_columns()
 }
 
 /// Whether a plan's kernel reads lists that are made on the GPU, as it must for a matrix whose pattern lives there.
@@ -30,37 +25,10 @@ pub(crate) fn reads_index(plan: &Plan) -> bool {
 /// # Errors
 /// [`KernelError::DevicePattern`] with the key that stands in the way.
 pub(crate) fn takes_device_pattern(plan: &Plan) -> Result<(), KernelError> {
-    let spec = plan.spec();
-    let refuse = |why: String, help| Err(KernelError::DevicePattern { why, help });
-    let is_listed = match plan.tile_scheduler() {
-        TileScheduler::SharedColumns(_) => !plan.reads_block_columns(),
-        scheduler => matches!(scheduler, TileScheduler::Static | TileScheduler::Sddmm),
-    };
-    if !is_listed || spec.batch.is_on() || spec.mma != Mma::Wgmma {
-        let why = match plan.tile_scheduler() {
-            _ if spec.mma != Mma::Wgmma => "only kernels of mma = wgmma have been tried on lists that are made there",
-            TileScheduler::SharedColumns(_) => {
-                "the kernel's tiles are block columns of the sparse operand that share its rows"
-            }
-            TileScheduler::StageMetadata(_) => "the kernel reads stage metadata of several block rows a tile",
-            TileScheduler::Attention => "an attention has a `DeviceMask`, and lists of its own",
-            TileScheduler::CtaPerBlock => "the kernel has a CTA for each stored block",
-            _ => "the kernel computes several products a launch",
-        };
-        let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
-        return refuse(why.to_owned(), help);
+    match plan.listed_by_host() {
+        Some((why, help)) => Err(KernelError::DevicePattern { why, help }),
+        None => Ok(()),
     }
-    if let Some(tiles) = plan.sddmm_tiles().filter(|tiles| tiles.pack > 1) {
-        return refuse(format!("the kernel's tiles have {} block rows", tiles.pack), "pack = 1, or bm = 64 or more");
-    }
-    if spec.scale == Scale::Block {
-        return refuse("the kernel scales by block".to_owned(), "scale = tensor or row_col");
-    }
-    if spec.pdl == Pdl::Early {
-        let why = "a kernel with pdl = early reads its lists while the kernels that make them may still run";
-        return refuse(why.to_owned(), "pdl = on");
-    }
-    Ok(())
 }
 
 /// What the lists of a plan are asked for, of a pattern of so many rows and columns with room for so many values.

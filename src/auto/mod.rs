@@ -30,7 +30,7 @@ use bsr_runtime::gpu::{Device, Fingerprint, Plain, StreamRef};
 use bsr_runtime::kernel::arguments::{Arguments, ByName, Returns, Single};
 use bsr_runtime::kernel::{DeviceMatrix, Operation};
 use bsr_runtime::{Element, Extents, Kernel, KernelError, Launcher, Structure};
-use bsr_tuner::pick::{Choice, Gpu, Measure, Tuner};
+use bsr_tuner::pick::{Choice, Measure, Tuner};
 use bsr_tuner::{Facts, TuningProblem, Workload};
 
 pub use error::AutoError;
@@ -161,9 +161,9 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     }
 }
 
-/// A tuner for a device, with the table that comes with the crate.
+/// A tuner for a device, with the table that comes with the crate: see [`Tuner::on`].
 pub fn tuner(device: &Device) -> Tuner {
-    Tuner::new(Gpu::from(device.info()))
+    Tuner::on(device)
 }
 
 /// The kernel for C = A * B with a sparse A of this structure and `n` columns of B, all of type `dtype`: what

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use bsr::bench::{Effort, measure_roofs};
 use bsr::gpu::Device;
 use bsr::roofs;
 use bsr_tuner::Store;
@@ -38,7 +39,7 @@ pub(super) fn run(_: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (roofs, sms) = {
         let device = Device::open(0)?;
         let progress = Progress::new();
-        let roofs = bsr::bench::measure_roofs(&device, &mut |what| progress.step(format!("measuring {what}")))?;
+        let roofs = measure_roofs(&device, Effort::Thorough, &mut |what| progress.step(format!("measuring {what}")))?;
         progress.done();
         (roofs, device.sm_count() as usize)
     };

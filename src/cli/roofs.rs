@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use bsr::Refusal;
+use bsr::bench::{Effort, measure_roofs};
 use bsr::gpu::Device;
 use bsr::roofs::{self, Limit, MeasuredRoofs, Origin, Roofs, TensorRoof};
 use bsr_trial::subject::Subject;
@@ -61,7 +62,7 @@ pub(super) fn limit(
 /// Those of the device; a file that cannot be written.
 pub(super) fn measure(device: &Device, out: &mut dyn Write) -> Result<(), Failure> {
     let progress = Progress::new();
-    let measured = bsr::bench::measure_roofs(device, &mut |what| progress.step(format!("measuring {what}")))?;
+    let measured = measure_roofs(device, Effort::Thorough, &mut |what| progress.step(format!("measuring {what}")))?;
     progress.done();
     writeln!(out, "\n{}", table(&measured))?;
     let no_place =

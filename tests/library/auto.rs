@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use bsr::prelude::*;
+use bsr::tuner::model::{calibrate_in_small, for_gpu};
 use bsr::tuner::pick::{Gpu, Why};
 use bsr::{Chooser, FirstFit, ProblemFacts, Tuner, auto, family, reference};
 
@@ -39,6 +40,18 @@ fn device() -> Option<Device> {
             );
             None
         }
+    }
+}
+
+#[test]
+fn a_card_that_is_measured_in_small_is_nearly_the_one_that_was_measured_at_length() {
+    let Some(device) = device() else { return };
+    let (shipped, _) = for_gpu(&device.info().name, None);
+    let measured = calibrate_in_small(&device).unwrap().card(shipped);
+    assert_eq!((measured.sms, measured.rates), (shipped.sms, shipped.rates));
+    let rates = |card: bsr::tuner::model::Card| [card.dense_tflops, card.l2_tbs, card.hbm_tbs];
+    for (here, there) in rates(measured).into_iter().zip(rates(shipped)) {
+        assert!((0.7..1.4).contains(&(here / there)), "{measured:?}, and {shipped:?} is shipped");
     }
 }
 

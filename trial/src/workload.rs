@@ -33,7 +33,7 @@ impl Facts {
     /// The facts of a spec: its choices are forgotten.
     pub fn of(spec: &KernelSpec) -> Self {
         // The width of the tile is what a spec cannot be without; no fact, but of attention, whose head dimension it is.
-        let bn = if spec.op.is_of_heads() { spec.bn } else { ANY_BN };
+        let bn = if Self::has_width(spec.op) { spec.bn } else { ANY_BN };
         let mut facts = KernelSpec::new(spec.bm, bn, spec.bk);
         fact_keys().for_each(|key| facts.copy_key(key, spec));
         facts.accumulate = spec.accumulate.filter(|kind| *kind == Accumulate::Promoted);
@@ -43,7 +43,7 @@ impl Facts {
     /// A spec with these facts, every choice left to the plan but the width of the dense tile. An attention has none: its `bn`
     /// is a fact.
     pub fn spec(&self, bn: u32) -> KernelSpec {
-        if self.is_attention() { self.0 } else { self.0.bn(bn) }
+        if Self::has_width(self.0.op) { self.0 } else { self.0.bn(bn) }
     }
 
     /// The same with bf16 for f16, or f16 for bf16; none where there are no such operands, or some of both. A kernel takes as
@@ -53,9 +53,9 @@ impl Facts {
         (is(Dtype::F16) != is(Dtype::BF16)).then(|| Self(twin(self.0)))
     }
 
-    /// Whether it is an attention, or a part of the gradient of one.
-    pub fn is_attention(&self) -> bool {
-        self.0.op.is_of_heads()
+    /// Whether `bn` is a fact of an operation: of an attention, whose V has so many columns.
+    pub fn has_width(op: Op) -> bool {
+        op.is_of_heads()
     }
 
     /// Which operand is sparse.
@@ -87,7 +87,7 @@ const ANY_BN: u32 = 64;
 impl fmt::Display for Facts {
     /// As in a spec, without `bn` where it is a choice: `bm = 512, bk = 112, dtype = bf16`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_attention() {
+        if Self::has_width(self.0.op) {
             return write!(f, "{}", self.0);
         }
         f.write_str(&self.0.to_string().replacen(&format!("bn = {ANY_BN}, "), "", 1))
@@ -99,7 +99,7 @@ impl FromStr for Facts {
 
     fn from_str(text: &str) -> Result<Self, SpecErrors> {
         if let Ok(spec) = text.parse::<KernelSpec>()
-            && spec.op.is_of_heads()
+            && Self::has_width(spec.op)
         {
             return Ok(Self::of(&spec));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bsr_codegen::{KernelKind, Plan};
+use bsr_codegen::Plan;
 use bsr_runtime::simulated::Writer;
 
 /// Writers that are named; there may be as many as warps.
@@ -39,15 +39,6 @@ pub(crate) fn words(writers: &[Writer], bytes: &[usize], plan: &Plan) -> String 
     text
 }
 
-/// Whether a producer's warpgroup loads for those of consumers, which use WGMMA.
-pub(crate) fn has_roles(kind: KernelKind) -> bool {
-    match kind {
-        KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => true,
-        KernelKind::MmaSync | KernelKind::Wmma { .. } => false,
-        KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => false,
-    }
-}
-
 /// `CTA 3 (block 1 of cluster 1), consumer 0 (warp 5), at line 412: ..`
 fn who(writer: &Writer, plan: &Plan) -> String {
     let (profile, side) = (plan.profile(), &writer.side);
@@ -55,7 +46,7 @@ fn who(writer: &Writer, plan: &Plan) -> String {
         1 => format!("CTA {}", writer.cluster),
         size => format!("CTA {} (block {} of cluster {})", writer.cluster * size + side.cta, side.cta, writer.cluster),
     };
-    let role = match (has_roles(profile.kind), side.warp / 4) {
+    let role = match (profile.kind.has_roles(), side.warp / 4) {
         (true, 0) => format!("the producer (warp {})", side.warp),
         (true, group) => format!("consumer {} (warp {})", group - 1, side.warp),
         (false, _) => format!("warp {}", side.warp),

@@ -29,6 +29,7 @@ mod compile;
 mod groups;
 #[doc(hidden)]
 pub mod model;
+mod operation;
 pub mod pick;
 pub mod problem;
 pub mod record;

@@ -6,6 +6,8 @@ pub use bsr_trial::workload::{Facts, Heads, Source, Workload};
 pub(crate) use bsr_trial::workload::{check_side, fact_keys, twin};
 use serde::{Deserialize, Serialize};
 
+use crate::operation;
+
 /// A workload with what is known of its pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
@@ -74,10 +76,7 @@ impl TuningProblem {
     pub fn executed_flops(&self) -> u64 {
         let ((bm, bk), dense_extent) = (self.workload.facts.block(), self.dense_extent());
         let Heads { batch, heads, .. } = self.workload.source.heads();
-        let columns = match self.workload.facts.is_attention() {
-            true => dense_extent.saturating_add(self.workload.facts.spec(1).bn as usize),
-            false => dense_extent,
-        };
+        let columns = operation::of(self.workload.facts.op()).columns(&self.workload, dense_extent);
         [self.features.nnzb, bm, bk, columns, batch, heads]
             .into_iter()
             .fold(2, |flops, by| flops.saturating_mul(by as u64))

@@ -190,6 +190,21 @@ impl TileScheduler {
     pub const OUTSIDE: u32 = 1 << 30;
     /// Block columns of a cluster's first tile that the heads of the lists have: one for each lane of the producer warp.
     pub const HEAD_COLUMNS: u32 = 32;
+
+    /// Whether the kernel reads an index of its pattern beside the lists.
+    pub const fn reads_index(self) -> bool {
+        !matches!(self, Self::StageMetadata(_) | Self::Sddmm)
+    }
+
+    /// Why the host alone lists its work.
+    pub(super) const fn listed_by_host(self) -> Option<&'static str> {
+        match self {
+            Self::Static | Self::SharedColumns(_) | Self::Sddmm => None,
+            Self::StageMetadata(_) => Some("the kernel reads stage metadata of several block rows a tile"),
+            Self::Attention => Some("an attention has a `DeviceMask`, and lists of its own"),
+            Self::CtaPerBlock => Some("the kernel has a CTA for each stored block"),
+        }
+    }
 }
 
 /// How a kernel of several block rows a tile takes the pattern: as stage metadata, a record of 64 words for every

@@ -7,6 +7,7 @@ use super::launch::{
 };
 use super::sparse_times_dense::SparseTimesDense;
 use super::{Plan, TensorMap};
+use crate::words::{Mma, Pdl, Scale};
 
 impl Plan {
     /// The output tile of one cluster.
@@ -34,6 +35,39 @@ impl Plan {
     /// say it.
     pub fn split_form(&self) -> Option<SplitForm> {
         self.kernel().split_form()
+    }
+
+    /// Bytes of the sums of a part of a tile, where clusters share the K of one; 0 where they do not.
+    pub fn partial_bytes(&self) -> u32 {
+        let of_split = self.split_form().map(|form| form.partial_bytes);
+        of_split.or(self.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0)
+    }
+
+    /// Why the host alone lists the work, with a remedy; none where kernels list it, too, for a matrix whose pattern is on the
+    /// GPU.
+    pub fn listed_by_host(&self) -> Option<(String, &'static str)> {
+        let (spec, scheduler) = (self.spec(), self.tile_scheduler());
+        let shares_rows = matches!(scheduler, TileScheduler::SharedColumns(_)) && self.reads_block_columns();
+        let reasons = [
+            (spec.mma != Mma::Wgmma)
+                .then_some("only kernels of mma = wgmma have been tried on lists that are made there"),
+            shares_rows.then_some("the kernel's tiles are block columns of the sparse operand that share its rows"),
+            scheduler.listed_by_host(),
+            spec.batch.is_on().then_some("the kernel computes several products a launch"),
+        ];
+        if let Some(why) = reasons.into_iter().flatten().next() {
+            let help = "mma = wgmma, bm (of op = dds, bk) a multiple of 64, one block row a tile, batch = off";
+            return Some((why.to_owned(), help));
+        }
+        if let Some(tiles) = self.sddmm_tiles().filter(|tiles| tiles.pack > 1) {
+            let why = format!("the kernel's tiles have {} block rows", tiles.pack);
+            return Some((why, "pack = 1, or bm = 64 or more"));
+        }
+        if spec.scale == Scale::Block {
+            return Some(("the kernel scales by block".to_owned(), "scale = tensor or row_col"));
+        }
+        let why = "a kernel with pdl = early reads its lists while the kernels that make them may still run";
+        (spec.pdl == Pdl::Early).then(|| (why.to_owned(), "pdl = on"))
     }
 
     /// The tensor maps of one problem of a batch, in the order in which the kernel finds them; none of a kernel that

@@ -68,6 +68,16 @@ pub enum KernelKind {
     Vector,
 }
 
+impl KernelKind {
+    /// Whether a producer's warpgroup loads for those of consumers, which use WGMMA.
+    pub const fn has_roles(self) -> bool {
+        match self {
+            Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => true,
+            Self::MmaSync | Self::Wmma { .. } | Self::Atomic | Self::Register | Self::Vector => false,
+        }
+    }
+}
+
 /// What the CTAs of a cluster share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Multicast {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bsr::gpu::Device;
-use bsr::tuner::pick::{Gpu as TunedGpu, Table, Tuner};
+use bsr::tuner::pick::{Table, Tuner};
 use bsr::{KernelSpec, Launcher, Plan};
 use pyo3::prelude::*;
 
@@ -53,7 +53,7 @@ impl Gpu {
     fn extend(&self, results: Table) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.extend(results);
-        let tuner = Tuner::new(TunedGpu::from(self.device.info())).with(table.clone());
+        let tuner = Tuner::on(&self.device).with(table.clone());
         *self.tuner.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tuner);
     }
 
@@ -75,7 +75,7 @@ impl Gpu {
     #[new]
     fn new(ordinal: usize) -> PyResult<Self> {
         let device = Device::open(ordinal).map_err(refused)?;
-        let tuner = RwLock::new(Arc::new(Tuner::new(TunedGpu::from(device.info()))));
+        let tuner = RwLock::new(Arc::new(Tuner::on(&device)));
         Ok(Self { tuner, table: Mutex::default(), device, kernels: Mutex::default() })
     }
 
@@ -91,7 +91,7 @@ impl Gpu {
         let facts: KernelSpec = facts.parse().map_err(refused)?;
         py.detach(|| {
             let table = self.table.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let tuner = Tuner::new(TunedGpu::from(self.device.info())).with(table);
+            let tuner = Tuner::on(&self.device).with(table);
             let choice = measure::measured(&self.device, tuner, &facts, &pattern.structure, choice::rounded(n))?;
             let Some(tuned) = measure::tuned(&self.device, &choice)? else { return Ok((choice.to_string(), None)) };
             let mut results = Table::default();

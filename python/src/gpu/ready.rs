@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bsr::arguments::ByKind;
 use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, Plain, StreamRef};
-use bsr::{Dtype, Element, Launcher, Layout, Op, bf16, e4m3, f16};
+use bsr::{Dtype, Element, Launcher, Layout, Operand, bf16, e4m3, f16};
+use bsr_runtime::extents::sparse_operand;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -79,10 +80,10 @@ impl Ready {
         of_each!(&sparse.matrix, matrix => {
             // SAFETY: the caller vouches for the memory.
             let mut matrix = unsafe { at(matrix, values)? };
-            match self.launcher.plan().spec().op {
-                Op::Sdd => launch.sddmm(&mut matrix),
-                Op::Dsd | Op::Dds => launch.product(&matrix),
-                Op::Attention | Op::AttentionDq | Op::AttentionDkv => Err(refused("an attention has no sparse matrix\n  help: it is launched by its own function")),
+            // What is ready has been loaded for a matrix in blocks: it is no attention.
+            match sparse_operand(self.launcher.plan().spec().op) {
+                Operand::C => launch.sddmm(&mut matrix),
+                _ => launch.product(&matrix),
             }
         })
     }

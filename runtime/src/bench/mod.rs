@@ -43,6 +43,6 @@ pub use dense::DenseBaseline;
 pub use interleave::{Candidate, InterleaveOptions, interleave, interleave_watched};
 pub use power::{Clock, Power, PowerWatch};
 pub use report::{BenchRecord, DenseRecord, L2Before, ProblemRecord, ReportError, Subject};
-pub use roofs::{Progress, measure_roofs};
+pub use roofs::{Effort, Progress, measure_roofs};
 pub use timing::{TimeUs, Timing, tflops};
 pub use work::Work;

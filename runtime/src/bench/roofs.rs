@@ -17,8 +17,6 @@ use crate::{Dense, Element, e4m3};
 /// Told what is measured next.
 pub type Progress<'p> = dyn FnMut(&str) + 'p;
 
-/// Bytes that are read and copied: far more than L2 holds.
-const STREAM_BYTES: u64 = 4 << 30;
 /// Bytes that come from L2 over and over: what the half of an H200's L2 holds.
 const L2_BYTES: u32 = 16 << 20;
 /// Bulk copies of each CTA from L2: about half a millisecond.
@@ -30,20 +28,61 @@ const LAUNCHES: usize = 1000;
 /// Repetitions of that, of which the median counts.
 const REPEATS: usize = 11;
 
-/// Measures all roofs that kernels can be had for on this GPU: some ten seconds.
+/// How thoroughly roofs are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Every roof, under the load that each kernel is for the GPU after a second and a half: some ten seconds.
+    Thorough,
+    /// About a second: tensor cores in f16 alone, at the clock of a GPU that has just begun to work, and 1 GiB of memory.
+    Quick,
+}
+
+impl Effort {
+    fn dtypes(self) -> &'static [Dtype] {
+        match self {
+            Self::Thorough => &[Dtype::F16, Dtype::BF16, Dtype::E4M3, Dtype::I8],
+            Self::Quick => &[Dtype::F16],
+        }
+    }
+
+    /// Bytes that are read and copied: far more than L2 holds.
+    fn stream_bytes(self) -> u64 {
+        match self {
+            Self::Thorough => 4 << 30,
+            Self::Quick => 1 << 30,
+        }
+    }
+
+    fn options(self) -> InterleaveOptions {
+        let (warmup_ms, min_repeats, limit_ms) = match self {
+            Self::Thorough => (1500, 100, 2000),
+            Self::Quick => (100, 20, 100),
+        };
+        InterleaveOptions {
+            warmup: Duration::from_millis(warmup_ms),
+            min_repeats,
+            max_repeats: 400,
+            time_limit: Duration::from_millis(limit_ms),
+            cold: false,
+            ..InterleaveOptions::default()
+        }
+    }
+}
+
+/// Measures the roofs that kernels can be had for on this GPU.
 ///
 /// # Errors
 /// Those of the device; [`GpuError::OutOfMemory`] where less than 1 GiB is free.
-pub fn measure_roofs(device: &Device, progress: &mut Progress<'_>) -> Result<MeasuredRoofs, GpuError> {
+pub fn measure_roofs(device: &Device, effort: Effort, progress: &mut Progress<'_>) -> Result<MeasuredRoofs, GpuError> {
     let runs =
         |kernel: RoofKernel| target_runs_on(kernel.arch().target, device.info().compute_capability) == Some(true);
-    let [hbm_read_tbs, hbm_copy_tbs] = memory(device, progress)?;
-    let l2_tbs = runs(RoofKernel::L2).then(|| l2(device, progress)).transpose()?;
+    let [hbm_read_tbs, hbm_copy_tbs] = memory(device, effort, progress)?;
+    let l2_tbs = runs(RoofKernel::L2).then(|| l2(device, effort, progress)).transpose()?;
     let mut roofs = vec![];
-    for dtype in [Dtype::F16, Dtype::BF16, Dtype::E4M3, Dtype::I8] {
+    for &dtype in effort.dtypes() {
         if runs(RoofKernel::Tensor(dtype)) {
             progress(&format!("tensor cores, {dtype}"));
-            roofs.push(tensor(device, dtype)?);
+            roofs.push(tensor(device, dtype, effort)?);
         }
     }
     progress("launches");
@@ -105,18 +144,10 @@ impl Probe {
 ///
 /// # Safety
 /// As [`Probe::launch`].
-unsafe fn timed(device: &Device, name: &str, probe: &Probe) -> Result<(f64, Option<Power>), GpuError> {
-    let options = InterleaveOptions {
-        warmup: Duration::from_millis(1500),
-        min_repeats: 100,
-        max_repeats: 400,
-        time_limit: Duration::from_secs(2),
-        cold: false,
-        ..InterleaveOptions::default()
-    };
+unsafe fn timed(device: &Device, name: &str, probe: &Probe, effort: Effort) -> Result<(f64, Option<Power>), GpuError> {
     // SAFETY: the caller vouches for the buffers.
     let candidate = Candidate::new(name, |stream: StreamRef<'_>| unsafe { probe.launch(stream) });
-    let (timings, power) = interleave_watched(&mut [candidate], &options, device)?;
+    let (timings, power) = interleave_watched(&mut [candidate], &effort.options(), device)?;
     Ok((timings[0].median_us(), power))
 }
 
@@ -126,27 +157,27 @@ fn tbs(bytes: u64, us: f64) -> f64 {
 }
 
 /// TB/s of reading and of copying device memory.
-fn memory(device: &Device, progress: &mut Progress<'_>) -> Result<[f64; 2], GpuError> {
+fn memory(device: &Device, effort: Effort, progress: &mut Progress<'_>) -> Result<[f64; 2], GpuError> {
     progress("device memory, read");
     // Both buffers, and some room beside them.
     let (free, _) = device.memory()?;
-    let bytes = STREAM_BYTES.min(free as u64 * 2 / 5) / (256 << 20) * (256 << 20);
+    let bytes = effort.stream_bytes().min(free as u64 * 2 / 5) / (256 << 20) * (256 << 20);
     let from = DeviceBuffer::<u8>::zeroed(device, bytes.max(256 << 20) as usize)?;
     let tiles = (from.len() as u64 / u64::from(RoofKernel::TILE_BYTES)) as u32;
     let ctas = 4 * device.sm_count();
     let seen = DeviceBuffer::<u32>::zeroed(device, 1)?;
     let read = Probe::new(device, RoofKernel::Read, ctas, vec![from.ptr(), seen.ptr()], vec![tiles])?;
     // SAFETY: the first buffer has `tiles` tiles, the second one word.
-    let (read_us, _) = unsafe { timed(device, "read", &read) }?;
+    let (read_us, _) = unsafe { timed(device, "read", &read, effort) }?;
     progress("device memory, copy");
     let to = DeviceBuffer::<u8>::uninit(device, from.len())?;
     let copy = Probe::new(device, RoofKernel::Copy, ctas, vec![from.ptr(), to.ptr()], vec![tiles])?;
     // SAFETY: both buffers have `tiles` tiles.
-    let (copy_us, _) = unsafe { timed(device, "copy", &copy) }?;
+    let (copy_us, _) = unsafe { timed(device, "copy", &copy, effort) }?;
     Ok([tbs(from.len() as u64, read_us), tbs(2 * from.len() as u64, copy_us)])
 }
 
-fn l2(device: &Device, progress: &mut Progress<'_>) -> Result<f64, GpuError> {
+fn l2(device: &Device, effort: Effort, progress: &mut Progress<'_>) -> Result<f64, GpuError> {
     progress("L2 to shared memory");
     let ctas = device.sm_count();
     let from = DeviceBuffer::<u8>::zeroed(device, L2_BYTES as usize)?;
@@ -154,18 +185,18 @@ fn l2(device: &Device, progress: &mut Progress<'_>) -> Result<f64, GpuError> {
     let mask = L2_BYTES / RoofKernel::CHUNK_BYTES - 1;
     let probe = Probe::new(device, RoofKernel::L2, ctas, vec![from.ptr(), sums.ptr()], vec![mask, L2_STEPS])?;
     // SAFETY: the buffer has one chunk more than `mask`, the sums one word for each CTA.
-    let (us, _) = unsafe { timed(device, "L2", &probe) }?;
+    let (us, _) = unsafe { timed(device, "L2", &probe, effort) }?;
     Ok(tbs(u64::from(ctas) * u64::from(L2_STEPS) * u64::from(RoofKernel::CHUNK_BYTES), us))
 }
 
-fn tensor(device: &Device, dtype: Dtype) -> Result<TensorRoof, GpuError> {
+fn tensor(device: &Device, dtype: Dtype, effort: Effort) -> Result<TensorRoof, GpuError> {
     let ctas = device.sm_count();
     let kernel = RoofKernel::Tensor(dtype);
     let from = DeviceBuffer::from_slice(device, &operands(dtype))?;
     let sums = DeviceBuffer::<u32>::zeroed(device, (ctas * kernel.threads()) as usize)?;
     let probe = Probe::new(device, kernel, ctas, vec![from.ptr(), sums.ptr()], vec![ROUNDS])?;
     // SAFETY: the buffer has both operands, the sums one word for each thread.
-    let (us, power) = unsafe { timed(device, "tensor", &probe) }?;
+    let (us, power) = unsafe { timed(device, "tensor", &probe, effort) }?;
     let flops = RoofKernel::flops_a_round(dtype) * u64::from(ROUNDS) * u64::from(ctas);
     Ok(TensorRoof {
         dtype,

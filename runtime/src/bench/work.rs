@@ -1,9 +1,9 @@
 //! How much there is to do: operations executed, bytes that must move, and the dense problem of equal work.
 
-use bsr_codegen::{Dtype, Op, Switch};
+use bsr_codegen::{Dtype, Op, Operand, Switch};
 use serde::{Deserialize, Serialize};
 
-use crate::extents::Extents;
+use crate::extents::{Extents, sparse_operand};
 
 /// The size of one sparse product C\[m, n\] = A\[m, k\] * B\[k, n\], A or B sparse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Work {
     ///
     /// An SDDMM is compared with a dense product over the same K, and this returns that K.
     pub fn equal_dense_k(&self) -> Option<usize> {
-        if self.op == Op::Sdd {
+        if self.samples() {
             return (self.executed_flops() > 0).then_some(self.k);
         }
         let rows = self.rows() as u64;
@@ -63,7 +63,7 @@ impl Work {
     /// and as many columns as make as many elements as are stored, rounded to a multiple of 16 bytes.
     pub fn equal_dense(&self) -> Option<[usize; 3]> {
         let k = self.equal_dense_k()?;
-        if self.op != Op::Sdd {
+        if !self.samples() {
             return Some([self.m, self.n, k]);
         }
         let (rows, unit) = (self.m as u64, u64::from(16 / self.b.bytes()).max(8));
@@ -76,7 +76,7 @@ impl Work {
     /// be stored columns; all of C. For an SDDMM: the pattern, as many rows of A and columns of B as there can be
     /// blocks for, the stored values.
     pub fn compulsory_bytes(&self) -> u64 {
-        if self.op == Op::Sdd {
+        if self.samples() {
             return self.sddmm_bytes();
         }
         let by_columns = self.transpose.is_on() != (self.op == Op::Dds);
@@ -100,6 +100,11 @@ impl Work {
         let pattern = 4 * (self.nnzb + stored_rows.div_ceil(self.block.0.max(1)) + 1) as u64;
         let lines = blocks(rows, self.m) * size(self.a) + blocks(cols, self.n) * size(self.b);
         self.stored() * size(self.out) + pattern + lines * self.k as u64
+    }
+
+    /// Whether the result is in blocks.
+    fn samples(&self) -> bool {
+        sparse_operand(self.op) == Operand::C
     }
 
     /// GB/s of the compulsory bytes in `us` microseconds; 0 for no time.

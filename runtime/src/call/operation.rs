@@ -169,7 +169,7 @@ impl Operation for Sdd {
         pattern: Option<&Structure>,
         inputs: &Inputs,
     ) -> Result<DeviceBsr<T>, KernelError> {
-        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
+        let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?;
         let mut c = DeviceBsr::zeros(device, pattern)?;
         if let Some(values) = held::<T>(inputs) {
             // A parameter of another shape is refused by the launch.
@@ -187,7 +187,7 @@ impl Operation for Sdd {
         b: &DeviceDense<B>,
         pattern: Option<&Structure>,
     ) -> Result<Sample, KernelError> {
-        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?;
+        let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?;
         Sample::of_blocks(spec, &a.download_from(device)?, &b.download_from(device)?, pattern)
     }
 
@@ -207,7 +207,7 @@ impl Operation for Sdd {
         pattern: Option<&Structure>,
         is_clean: bool,
     ) -> Result<crate::Bsr<T>, SimulatedError> {
-        let pattern = pattern.ok_or(KernelError::Factors { expected: Op::Sdd })?.clone();
+        let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?.clone();
         // What a faulty kernel leaves beyond the edge is in the report.
         Ok(match is_clean {
             true => crate::Bsr::from_structure(pattern, Values::of(outcome)?)?,

@@ -1,8 +1,8 @@
 //! What a simulated kernel leaves.
 
+use super::operation::{Dsd, Operation, Sdd};
 use crate::error::KernelError;
 use crate::{Dense, Element};
-use bsr_codegen::Op;
 
 /// C as a kernel leaves it, whichever it is.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl<C: Element> Values<C> for Dense<C> {
     fn of(outcome: Outcome<C>) -> Result<Self, KernelError> {
         match outcome {
             Outcome::Dense(c) => Ok(c),
-            Outcome::Blocks(_) => Err(KernelError::Factors { expected: Op::Sdd }),
+            Outcome::Blocks(_) => Err(KernelError::Factors { expected: Sdd::OP }),
         }
     }
 }
@@ -35,7 +35,7 @@ impl<C: Element> Values<C> for Vec<C> {
     fn of(outcome: Outcome<C>) -> Result<Self, KernelError> {
         match outcome {
             Outcome::Blocks(values) => Ok(values),
-            Outcome::Dense(_) => Err(KernelError::Result { op: Op::Dsd }),
+            Outcome::Dense(_) => Err(KernelError::Result { op: Dsd::OP }),
         }
     }
 }

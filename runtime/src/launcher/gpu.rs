@@ -236,7 +236,7 @@ impl Machine for Gpu {
             return self.list(plan, session.stream, pattern, along);
         }
         let work = self.work(plan, blocks, along)?;
-        let (columns, blocks) = match (lists::reads_index(plan), plan.reads_block_columns()) {
+        let (columns, blocks) = match (plan.tile_scheduler().reads_index(), plan.reads_block_columns()) {
             (false, _) => (None, None),
             (true, true) => {
                 let (columns, blocks) = blocks.by_columns(&self.device)?;

@@ -44,7 +44,7 @@ impl<'i, S: Stored> OnMatrices<'i, S> {
         second: Option<UntypedVector<S::Address>>,
     ) -> Result<Self, KernelError> {
         match (op, a, b, c) {
-            (Op::Sdd, Matrix::Dense(a), Matrix::Dense(b), Matrix::Sparse(c)) => {
+            (op, Matrix::Dense(a), Matrix::Dense(b), Matrix::Sparse(c)) if op.has_sparse_result() => {
                 Ok(Self::Sddmm(Sddmm { a, b, c, inputs, second }))
             }
             (op, a, b, c) => {
@@ -135,7 +135,7 @@ pub(crate) fn result_shape<S: Stored>(
     a: Matrix<S, S::Address>,
     b: Matrix<S, S::Address>,
 ) -> Result<(usize, usize), KernelError> {
-    if spec.op == Op::Sdd {
+    if spec.op.has_sparse_result() {
         let (m, n) = (a.shape().0, b.shape().1);
         return Ok(if spec.transpose.is_on() { (n, m) } else { (m, n) });
     }
@@ -151,7 +151,7 @@ pub(crate) fn check_sizes(plan: &Plan, stored: &Structure, along: usize) -> Resu
     match plan.spec().op {
         Op::Sdd => sddmm::sizes(stored, along),
         Op::Dsd | Op::Dds => product::sizes(plan, stored, along),
-        expected @ (Op::Attention | Op::AttentionDq | Op::AttentionDkv) => Err(KernelError::Factors { expected }),
+        expected => Err(KernelError::Factors { expected }),
     }
 }
 

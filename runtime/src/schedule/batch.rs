@@ -79,17 +79,13 @@ impl BatchLists {
     /// Lists the work of problems, each a pattern and the extent of its C along the dense factor, for at most `clusters`
     /// clusters at a time.
     pub fn new(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
+        if let Some(work) = SddmmWork::batch(plan, problems, clusters) {
+            return Self { grid: [work.ctas(), 1], heads: work.heads(), tiles: work.words(), ..Self::default() };
+        }
         match plan.tile_scheduler() {
             TileScheduler::StageMetadata(packing) => Self::with_metadata(plan, &packing, problems, clusters),
-            TileScheduler::Sddmm => Self::sddmms(plan, problems, clusters),
             _ => Self::stored(plan, problems, clusters),
         }
-    }
-
-    /// Of SDDMMs, each a pattern and K.
-    fn sddmms(plan: &Plan, problems: &[(&Structure, usize)], clusters: u32) -> Self {
-        let Some(work) = SddmmWork::batch(plan, problems, clusters) else { return Self::default() };
-        Self { grid: [work.ctas(), 1], heads: work.heads(), tiles: work.words(), ..Self::default() }
     }
 
     /// Makes the stage metadata of each pattern once, one after the other.

@@ -69,7 +69,7 @@ impl<'h> Problem<'h> {
                 let shapes = product::check(plan, stored, [&dense.operand, &c], &(inputs, None), second(rows))?;
                 Ok(Self::Product { sparse, dense, shapes })
             }
-            (Op::Sdd, HostView::Dense(a), HostView::Dense(b), Some(structure)) => {
+            (_, HostView::Dense(a), HostView::Dense(b), Some(structure)) => {
                 let (c, second) = ((C::DTYPE, structure), second(structure.rows()));
                 sddmm::check(plan, [&a.operand, &b.operand], c, &(inputs, Some(structure)), second)?;
                 Ok(Self::Sddmm { factors: [a, b], structure })

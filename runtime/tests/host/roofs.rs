@@ -6,6 +6,7 @@
 use std::io::Write;
 
 use bsr_codegen::roofs::RoofKernel;
+use bsr_runtime::bench::{Effort, measure_roofs};
 use bsr_runtime::gpu::Device;
 use bsr_runtime::{Dense, Dtype, Element, Layout, e4m3, roofs};
 use bsr_simulator::{BufferId, GlobalMemory, Launch, Options, Param, parse, simulate};
@@ -147,7 +148,7 @@ fn a_gpus_roofs_are_those_of_a_gpu() {
         }
     };
     let mut told = vec![];
-    let measured = bsr_runtime::bench::measure_roofs(&device, &mut |what| told.push(what.to_owned())).unwrap();
+    let measured = measure_roofs(&device, Effort::Thorough, &mut |what| told.push(what.to_owned())).unwrap();
     let _ = writeln!(std::io::stderr(), "{measured:#?}");
     assert!(!told.is_empty());
     if let Some(sheet) = roofs::Sheet::of(&measured.gpu) {

@@ -120,6 +120,7 @@ fn simulator() {
 #[test]
 fn tuner() {
     let layers = [
+        "operation",
         "problem",
         "workloads",
         "record",

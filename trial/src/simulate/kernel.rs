@@ -53,7 +53,7 @@ impl SimulatedKernel {
         Ok(match plan.spec().op {
             Op::Attention => SimulatedAttention::new(plan, text, entry)?.into(),
             Op::AttentionDq | Op::AttentionDkv => SimulatedGradient::new(plan, text, entry)?.into(),
-            Op::Dsd | Op::Dds | Op::Sdd => Simulated::new(plan, text, entry)?.into(),
+            _ => Simulated::new(plan, text, entry)?.into(),
         })
     }
 

@@ -3,7 +3,7 @@
 use bsr_runtime::{Extents, Pattern};
 use bsr_trial::Failure;
 
-use crate::{Heads, Source, TuningProblem, Workload};
+use crate::{Source, TuningProblem, Workload, operation};
 
 /// Operations on stored blocks in an instance of a problem: about a second of simulation.
 pub(super) const MOST_FLOPS: u64 = 1 << 29;
@@ -11,15 +11,11 @@ pub(super) const MOST_FLOPS: u64 = 1 << 29;
 const LEAST_EXTENT: usize = 256;
 /// Blocks along a side that an instance keeps.
 const LEAST_BLOCKS: usize = 4;
-/// Queries and keys of an instance, at least.
-const LEAST_ROWS: usize = 384;
-/// Problems and heads of an instance.
-const LEAST_HEADS: usize = 2;
 
 /// A file's matrix is cut along the dense factor alone.
 pub(super) fn of(workload: &Workload) -> Result<Workload, Failure> {
-    if workload.facts.is_attention() {
-        return Ok(of_attention(workload));
+    if let Some(small) = operation::of(workload.facts.op()).fewer_heads(workload) {
+        return Ok(small);
     }
     let mut small = workload.clone();
     let block = workload.facts.block();
@@ -67,25 +63,4 @@ fn fewer(source: &Source, blocks: usize, of: usize) -> Result<Source, Failure> {
         }
         _ => source.clone(),
     })
-}
-
-/// What is simulated in place of a workload: fewer heads, and fewer queries and keys.
-fn of_attention(workload: &Workload) -> Workload {
-    let (bm, bk) = workload.facts.block();
-    let Heads { batch, heads, key_heads } = workload.source.heads();
-    let mut small = workload.clone();
-    let heads = Heads {
-        batch: batch.min(LEAST_HEADS),
-        heads: heads.min(LEAST_HEADS),
-        key_heads: if key_heads < heads { 1 } else { heads.min(LEAST_HEADS) },
-    };
-    (small.m, small.n) = (small.m.min(LEAST_ROWS.max(2 * bm)), small.n.min(LEAST_ROWS.max(2 * bk)));
-    if let Source::Mask { pattern: words, heads: of } = &mut small.source {
-        *of = heads;
-        if let Ok(Pattern::TopK(count)) = words.parse() {
-            let (blocks, all) = (small.n.div_ceil(bk), workload.n.div_ceil(bk).max(1));
-            *words = Pattern::TopK((count * blocks).div_ceil(all).clamp(1, blocks)).to_string();
-        }
-    }
-    small
 }

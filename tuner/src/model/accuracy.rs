@@ -72,7 +72,7 @@ pub(super) fn rows_of(table: &Table) -> Vec<Row> {
         let plan = |(spec, us)| Some(Row::new(Plan::new(&spec).ok()?, tuned.problem.clone(), us, &card));
         tuned.kernels().filter_map(plan).collect()
     };
-    let products = table.tuned().iter().filter(|tuned| !tuned.problem.workload.facts.is_attention());
+    let products = table.tuned().iter().filter(|tuned| !Facts::has_width(tuned.problem.workload.facts.op()));
     products.flat_map(of).collect()
 }
 
@@ -117,7 +117,7 @@ fn attention_kernels_of_an_h100_are_sorted() {
     let text = include_str!("../../../benches/model/h100.jsonl");
     let table = Table::from_lines(text).unwrap_or_default();
     let mut products = 0;
-    for tuned in table.tuned().iter().filter(|tuned| tuned.problem.workload.facts.is_attention()) {
+    for tuned in table.tuned().iter().filter(|tuned| Facts::has_width(tuned.problem.workload.facts.op())) {
         let (card, _) = for_gpu(&tuned.device.name, None);
         let us = |spec| Some(predict(&Plan::new(&spec).ok()?, &tuned.problem, &card).us);
         let pairs: Vec<(f64, f64)> =

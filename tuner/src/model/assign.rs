@@ -4,7 +4,7 @@
 //! are the swaps of tiles between clusters, which level loads by less than a tile, and the smaller shares in order once clusters
 //! finish about together.
 
-use bsr_codegen::{KernelKind, Plan, Profile, Schedule, SplitForm, SplitK, TileScheduler};
+use bsr_codegen::{Plan, Schedule, SplitForm, SplitK, TileScheduler};
 use bsr_runtime::schedule::{
     self, Assignment, Costs, Divisible, Place, Policy, Role, TileGrid, divide_k, longest_part, most_in_order, split,
 };
@@ -59,12 +59,12 @@ impl Lists {
 }
 
 /// Lists the tiles for at most `clusters` clusters at a time.
-pub(super) fn assign(plan: &Plan, profile: &Profile, tiles: &Tiles, clusters: usize) -> Lists {
+pub(super) fn assign(plan: &Plan, tiles: &Tiles, clusters: usize) -> Lists {
     let clusters = clusters.max(1);
     let costs: Vec<u64> = tiles.column.iter().map(|tile| tile.cost).collect();
     let grid = TileGrid { costs: &costs, columns: tiles.columns, group: tiles.together.max(1) };
     let order = plan.spec().schedule;
-    if profile.kind == KernelKind::Sddmm {
+    if tiles.sampled {
         let policy = if order == Some(Schedule::Strided) { Policy::RoundRobin } else { Policy::InOrder };
         let lists = listed(&grid, policy, clusters);
         if order != Some(Schedule::Balanced) {
@@ -207,7 +207,7 @@ mod tests {
         let profile = plan.profile();
         let known = Shape::of(&problem);
         let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &known, CLUSTERS);
-        let lists = assign(&plan, &profile, &tiles, CLUSTERS);
+        let lists = assign(&plan, &tiles, CLUSTERS);
         let whole = |list: &Vec<Place>| list.iter().map(|at| tiles.at(*at).cost).sum::<u64>();
         let part = |part: &Part| u64::from(part.units.max(1) * steps + 1);
         let light = match &lists {
@@ -255,7 +255,7 @@ mod tests {
             let real = WorkLists::new(&plan, &structure, shape.1, CLUSTERS as u32);
             let profile = plan.profile();
             let tiles = Tiles::new(&plan, &profile, &View::new(&spec, &problem), &Shape::of(&problem), CLUSTERS);
-            let of_list: Vec<u32> = match assign(&plan, &profile, &tiles, CLUSTERS) {
+            let of_list: Vec<u32> = match assign(&plan, &tiles, CLUSTERS) {
                 Lists::Whole(lists) => {
                     let units = |list: &Vec<Place>| list.iter().map(|at| tiles.at(*at).units).sum();
                     lists.iter().map(units).collect()

@@ -1,15 +1,22 @@
-//! Cards that a user has measured with `bsr calibrate`: a file in the user's folder for data.
+//! Cards that were measured on this machine, by `bsr calibrate` or in small when they were first used: a file in the user's
+//! folder for data.
 
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use bsr_codegen::{Dtype, Refusal};
+use bsr_runtime::bench::{Effort, measure_roofs};
+use bsr_runtime::gpu::{Device, GpuError};
 use bsr_runtime::roofs::{self, MeasuredRoofs};
 use bsr_runtime::write;
 use serde::{Deserialize, Serialize};
 
-use super::card::Card;
+use super::card::{Card, Known};
+use super::for_gpu;
 use super::rates::Rates;
+
+/// Turns the measurement at the first use of a card off where it is `off`.
+const VARIABLE: &str = "BSR_CALIBRATE";
 
 /// What was measured on one card, and the rates that fit kernels on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +27,7 @@ pub struct Calibration {
     pub driver: String,
     /// Its multiprocessors.
     pub sms: usize,
-    /// Kernels that its rates were fitted to.
+    /// Kernels that its rates were fitted to; none after a measurement in small.
     pub kernels: usize,
     dense_tflops: f64,
     l2_tbs: f64,
@@ -65,27 +72,61 @@ impl Calibration {
     }
 
     /// The card; what was not measured is that of `base`.
-    pub(super) fn card(&self, base: Card) -> Card {
+    pub fn card(&self, base: Card) -> Card {
         let Self { sms, dense_tflops, l2_tbs, hbm_tbs, clock_mhz, rates, .. } = *self;
         Card { sms, dense_tflops, l2_tbs, hbm_tbs, clock_mhz, rates, ..base }
     }
 
-    /// Writes it in the place of an older one of the same card; says where.
+    /// On what predictions for this card rest.
+    pub(super) fn known(&self) -> Known {
+        if self.kernels == 0 { Known::Roofs } else { Known::Calibrated }
+    }
+
+    /// Has this process predict by it, and writes it in the place of an older one of the same card; says where.
     ///
     /// # Errors
     /// No folder for data, or a file that holds something else or cannot be written.
     pub fn remember(self) -> Result<PathBuf, Refusal> {
+        self.clone().add_to(&mut KNOWN.write().unwrap_or_else(PoisonError::into_inner));
         let no_place = || Refusal::new("there is no place for a card: neither XDG_DATA_HOME nor HOME is set");
         let path = place().ok_or_else(no_place)?;
         let failed = |error: &dyn std::fmt::Display| Refusal::of(path.display(), error);
         let mut all = read()?;
-        all.retain(|known| (&known.gpu, &known.driver) != (&self.gpu, &self.driver));
-        all.push(self);
+        self.add_to(&mut all);
         let text = serde_json::to_string_pretty(&all).map_err(|error| failed(&error))?;
         path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|error| failed(&error))?;
         let io = |error| write::WriteError::io(&path, error);
         write::file(&path, true, |out| writeln!(out, "{text}").map_err(io)).map_err(|error| failed(&error))?;
         Ok(path)
+    }
+
+    fn add_to(self, all: &mut Vec<Self>) {
+        all.retain(|known| (&known.gpu, &known.driver) != (&self.gpu, &self.driver));
+        all.push(self);
+    }
+}
+
+/// Measures the roofs of a device in about a second, and the card that they make of the one that is known by its name.
+///
+/// # Errors
+/// Those of the device.
+pub fn calibrate_in_small(device: &Device) -> Result<Calibration, GpuError> {
+    let roofs = measure_roofs(device, Effort::Quick, &mut |_| {})?;
+    let card = for_gpu(&roofs.gpu, None).0.with_roofs(device.sm_count() as usize, &roofs);
+    Ok(Calibration::new(&roofs, &card, 0, card.rates))
+}
+
+/// Measures a device in small, and remembers it, if neither a file of this crate nor an earlier measurement knows its card and
+/// `BSR_CALIBRATE` is not `off`. Where that fails, the card is predicted by its data sheet as before.
+pub(crate) fn at_first_use(device: &Device) {
+    let (_, known) = for_gpu(&device.info().name, None);
+    let is_wanted = std::env::var_os(VARIABLE).is_none_or(|value| value != "off");
+    if !is_wanted || matches!(known, Known::Measured | Known::Calibrated | Known::Roofs) {
+        return;
+    }
+    if let Ok(measured) = calibrate_in_small(device) {
+        // Without a place for it, this process remembers it.
+        let _ = measured.remember();
     }
 }
 
@@ -101,11 +142,13 @@ fn read() -> Result<Vec<Calibration>, Refusal> {
     serde_json::from_str(&text).map_err(|error| unread(error).help("delete it and run `bsr calibrate`"))
 }
 
+/// All that the file held when it was first needed, and what this process has measured since.
+static KNOWN: LazyLock<RwLock<Vec<Calibration>>> =
+    LazyLock::new(|| RwLock::new(if cfg!(test) { vec![] } else { read().unwrap_or_default() }));
+
 /// The last calibration of a card by its name. A file that cannot be read counts as none; `bsr calibrate` says what is wrong with it.
-pub(super) fn of(name: &str) -> Option<&'static Calibration> {
-    static ALL: LazyLock<Vec<Calibration>> =
-        LazyLock::new(|| if cfg!(test) { vec![] } else { read().unwrap_or_default() });
-    ALL.iter().rev().find(|known| known.gpu == name)
+pub(super) fn of(name: &str) -> Option<Calibration> {
+    KNOWN.read().unwrap_or_else(PoisonError::into_inner).iter().rev().find(|known| known.gpu == name).cloned()
 }
 
 #[cfg(test)]

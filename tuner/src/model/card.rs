@@ -114,6 +114,8 @@ pub enum Known {
     Measured,
     /// They were measured by `bsr calibrate` on this machine.
     Calibrated,
+    /// Its roofs were measured on this machine when it was first used; what kernels do with them is derived from a measured card.
+    Roofs,
     /// They are derived from its data sheet.
     DataSheet,
     /// They are an H200's, scaled by its SMs and its clock.
@@ -128,6 +130,9 @@ impl Known {
         match self {
             Self::Measured => "measured on this card: roofs, kernels, the dense library",
             Self::Calibrated => "measured on this card by `bsr calibrate`",
+            Self::Roofs => {
+                "roofs measured on this card when it was first used, the rest assumed: `bsr calibrate` measures kernels"
+            }
             Self::DataSheet => "assumed: derived from the data sheet of this card and a measured Hopper card",
             Self::Scaled => "assumed: the rates of an NVIDIA H200, scaled by SMs and clock",
             Self::Assumed => "assumed: the rates of an NVIDIA H200",

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::card::Card;
 use super::prediction::both;
-use crate::{TuningProblem, Workload};
+use crate::{TuningProblem, Workload, operation};
 
 /// Times as the file of a card has them.
 #[derive(Debug, Deserialize)]
@@ -48,7 +48,7 @@ impl Card {
     /// no product for.
     pub fn dense_us_of(&self, problem: &TuningProblem) -> Option<f64> {
         let Workload { facts, m, n, k, .. } = problem.workload;
-        (!facts.is_attention()).then(|| self.dense_us([m, n, k], facts.spec(64).a))
+        operation::of(facts.op()).has_dense_product().then(|| self.dense_us([m, n, k], facts.spec(64).a))
     }
 
     /// Microseconds that the dense library takes from cold caches for C\[m, n\] = A\[m, k\] B\[k, n\] of `[m, n, k]`, with

@@ -1,6 +1,6 @@
 //! What of the operands comes from device memory.
 
-use bsr_codegen::{KernelKind, Plan, Profile};
+use bsr_codegen::{Plan, Profile};
 use bsr_runtime::Structure;
 
 use super::assign::Lists;
@@ -32,9 +32,9 @@ impl Misses {
         let requests = |of: &dyn Fn(&Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
         let requested = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
         let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
-        let fetched = match profile.kind {
-            KernelKind::Sddmm => in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity),
-            _ => {
+        let fetched = match tiles.sampled {
+            true => in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity),
+            false => {
                 let stored = shape.structure().map_or(0, Structure::stored);
                 reuse::fetched(tiles, lists, stored as f64 * view.bytes[0], capacity)
             }

@@ -45,7 +45,8 @@ use std::sync::Arc;
 use bsr_codegen::{Dtype, Plan, Profile};
 use bsr_runtime::Structure;
 
-pub use calibration::Calibration;
+pub(crate) use calibration::at_first_use;
+pub use calibration::{Calibration, calibrate_in_small};
 pub use card::{Card, Known};
 pub use fit::fitted_rates;
 pub use prediction::{Prediction, Term, What};
@@ -63,20 +64,18 @@ use tiles::Tiles;
 use timeline::Timeline;
 use view::View;
 
-/// The card of a GPU by the name that its driver gives it: one that this user has calibrated, one of a file of this crate, or one by
+/// The card of a GPU by the name that its driver gives it: one that was measured on this machine, one of a file of this crate, or one by
 /// its data sheet. Of another GPU the rates are an H200's, scaled where its SMs and its clock in MHz are given: candidates are
 /// ranked, times are a guess.
 pub fn for_gpu(name: &str, size: Option<(usize, f64)>) -> (Card, Known) {
     let (card, known) = card::shipped(name, size);
-    calibration::of(name).map_or((card, known), |found| (found.card(card), Known::Calibrated))
+    calibration::of(name).map_or((card, known), |found| (found.card(card), found.known()))
 }
 
 /// Predicts one launch of a kernel.
 pub fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Prediction {
-    match plan.attention_tiles() {
-        Some(tiles) => attention::predict(plan, &tiles, problem, card),
-        None => Simulation::new(plan, problem, card).prediction(&card.rates),
-    }
+    let simulated = || Simulation::new(plan, problem, card).prediction(&card.rates);
+    attention::predict(plan, problem, card).unwrap_or_else(simulated)
 }
 
 /// The fastest of several kernels, all of the same facts, for a sparse A that is at hand and `n` columns of B; none of none.
@@ -119,10 +118,9 @@ impl Simulation {
         let tiles = Tiles::new(plan, &profile, &view, &shape, clusters);
         let lists = match tiles.count() {
             0 => Lists::Whole(vec![]),
-            _ => assign(plan, &profile, &tiles, clusters),
+            _ => assign(plan, &tiles, clusters),
         };
-        let of_split = plan.split_form().map(|form| form.partial_bytes);
-        let partial_bytes = f64::from(of_split.or(plan.sddmm_tiles().map(|form| form.partial_bytes)).unwrap_or(0));
+        let partial_bytes = f64::from(plan.partial_bytes());
         let workspace = f64::from(lists.places()) * partial_bytes;
         let misses =
             Misses::new((plan, &profile), (&view, &shape), (&tiles, &lists), (workspace, 1e6 * card.l2_held_mb));

@@ -76,35 +76,38 @@ pub(super) struct Setting<'s> {
     pub(super) card: &'s Card,
     /// Bytes of the result that a tile has.
     pub(super) out: f64,
+    /// As of the [tiles](Tiles).
+    sampled: bool,
 }
 
 impl<'s> Setting<'s> {
     pub(super) fn new(profile: &'s Profile, view: &'s View, tiles: &Tiles, misses: Misses, card: &'s Card) -> Self {
-        Self { profile, view, misses, card, out: tiles.out }
+        Self { profile, view, misses, card, out: tiles.out, sampled: tiles.sampled }
     }
 }
 
 impl Rates {
     pub(super) fn tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
         match setting.profile.kind {
-            KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm | KernelKind::Attention => {
-                self.wgmma_tile(setting, tile, share)
-            }
-            KernelKind::MmaSync | KernelKind::Wmma { .. } => self.warp_tile(setting, tile, share),
             KernelKind::Atomic => self.scalar_tile(self.scalar[0], setting, tile, share),
             KernelKind::Register => self.scalar_tile(self.scalar[1], setting, tile, share),
             KernelKind::Vector => self.scalar_tile(self.scalar[2], setting, tile, share),
+            kind if kind.has_roles() => self.wgmma_tile(setting, tile, share),
+            _ => self.warp_tile(setting, tile, share),
         }
     }
 
     /// Microseconds of the store of a cluster's last tile, which no other one hides.
     pub(super) fn last_store(&self, setting: &Setting<'_>, share: &Share) -> f64 {
-        let is_hopper = matches!(setting.profile.kind, KernelKind::Wgmma | KernelKind::SwapAb | KernelKind::Sddmm);
-        if is_hopper && setting.profile.overlapped { self.store + setting.out / share.l2 } else { 0.0 }
+        if setting.profile.kind.has_roles() && setting.profile.overlapped {
+            self.store + setting.out / share.l2
+        } else {
+            0.0
+        }
     }
 
     fn wgmma_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out } = setting;
+        let &Setting { profile, view, misses, card, out, sampled } = setting;
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -129,7 +132,7 @@ impl Rates {
         let cluster = f64::from(profile.cluster.max(1));
         let times = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
         let received = sparse * times(Multicast::Sparse) + dense * times(Multicast::Dense);
-        let abreast = if profile.kind == KernelKind::Sddmm { self.abreast } else { 1.0 };
+        let abreast = if sampled { self.abreast } else { 1.0 };
         let spans = profile.copied_rows;
         // Rows of an operand that is narrower than a line of L2 come several at a time, where a box has all of each.
         let (pitch, span) = (view.dense_extent * view.bytes[1], f64::from(spans.1.max(16)));
@@ -181,7 +184,7 @@ impl Rates {
 
     /// The planner's own weights of tensor cores, shared memory and L2, which overlap in part.
     fn warp_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out } = setting;
+        let &Setting { profile, view, misses, card, out, .. } = setting;
         let (m, n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
         let (warps, part) = (f64::from(profile.consumers), profile.share);
         let bytes = view.bytes[0];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bsr_codegen::{KernelKind, Multicast, Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
+use bsr_codegen::{Multicast, Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
 use bsr_runtime::schedule::{Costs, Place, record_tile, union_tile};
 
 use super::shape::{ColumnLists, RowGroup, Rows, Shape};
@@ -49,6 +49,8 @@ pub(super) struct Tiles {
     pub(super) needed: f64,
     /// The block columns of K that tiles traverse.
     pub(super) column_lists: Arc<ColumnLists>,
+    /// Tiles are those of an SDDMM: all of one column, which traverse the dense K together.
+    pub(super) sampled: bool,
 }
 
 impl Tiles {
@@ -67,12 +69,12 @@ impl Tiles {
             TileScheduler::Static | TileScheduler::Attention => Some(block_rows(plan, profile, view, shape)),
         };
         let column = counts.unwrap_or_default();
-        let is_sddmm = profile.kind == KernelKind::Sddmm;
+        let sampled = matches!(plan.tile_scheduler(), TileScheduler::Sddmm);
         let width = f64::from(plan.cluster_tile().columns.max(1));
-        let columns = if is_sddmm { 1.0 } else { (view.dense_extent / width).ceil() };
+        let columns = if sampled { 1.0 } else { (view.dense_extent / width).ceil() };
         // Of the last column a part is beyond the end: nothing of that is loaded or stored.
         let part = |width: f64| {
-            if is_sddmm || columns <= 0.0 {
+            if sampled || columns <= 0.0 {
                 1.0
             } else {
                 view.dense_extent / ((view.dense_extent / width).ceil() * width)
@@ -80,10 +82,10 @@ impl Tiles {
         };
         // The same of the CTAs: a cluster whose CTAs are not all needed is no faster.
         let (of_cluster, clip) = (part(width), part(f64::from(profile.cta_n.max(1))));
-        let beyond = if is_sddmm { 0.0 } else { beyond(profile, view, columns, width) };
+        let beyond = if sampled { 0.0 } else { beyond(profile, view, columns, width) };
         let index = shape.index(plan);
         let cols = index.map_or(0, |index| index.cols);
-        let together = match index.filter(|_| !is_sddmm) {
+        let together = match index.filter(|_| !sampled) {
             Some(index) => bsr_runtime::schedule::columns_together(plan, &index, view.dense_extent as usize, clusters),
             None => 1,
         };
@@ -102,6 +104,7 @@ impl Tiles {
             panel: view.depth * width * of_cluster * view.bytes[1],
             needed: of_cluster / clip,
             column_lists,
+            sampled,
         }
     }
 

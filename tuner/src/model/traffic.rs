@@ -13,8 +13,8 @@ use crate::TuningProblem;
 /// The traffic of one launch. `structure` is the stored matrix where it is at hand; otherwise the pattern is drawn again, or
 /// one with the same features.
 pub fn traffic(plan: &Plan, problem: &TuningProblem, structure: Option<&Structure>, card: &Card) -> Traffic {
-    if let Some(tiles) = plan.attention_tiles() {
-        return attention::traffic(plan, &tiles, problem);
+    if let Some(traffic) = attention::traffic(plan, problem) {
+        return traffic;
     }
     let shape = match structure {
         Some(structure) => Arc::new(Shape::new(Some(structure.clone()))),

@@ -1,7 +1,8 @@
 //! The problem as sparse x dense, whatever the operation is.
 
-use bsr_codegen::{KernelSpec, Layout, Op, Switch};
+use bsr_codegen::{KernelSpec, Layout, Op, Operand, Switch};
 use bsr_runtime::bench::Work;
+use bsr_runtime::extents::sparse_operand;
 
 use crate::TuningProblem;
 
@@ -25,7 +26,7 @@ impl View {
     pub(super) fn new(spec: &KernelSpec, problem: &TuningProblem) -> Self {
         let workload = &problem.workload;
         let transposed_problem = spec.op == Op::Dds;
-        let transposed = spec.op != Op::Sdd && spec.transpose.is_on() != transposed_problem;
+        let transposed = sparse_operand(spec.op) != Operand::C && spec.transpose.is_on() != transposed_problem;
         let (rows, depth) = if transposed { (spec.bk, spec.bm) } else { (spec.bm, spec.bk) };
         let (sparse, dense) = if transposed_problem { (spec.b, spec.a) } else { (spec.a, spec.b) };
         let work = Work {

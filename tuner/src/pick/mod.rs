@@ -26,12 +26,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bsr_codegen::{KernelSpec, Plan, Refusal};
+use bsr_runtime::gpu::Device;
 use rayon::prelude::*;
 
 use crate::model::{self, Card, Known, predict};
 use crate::problem::twin;
 use crate::space::Space;
-use crate::{Facts, SpaceError, TuningProblem};
+use crate::{Facts, SpaceError, TuningProblem, operation};
 pub use choice::{Choice, Ranked, Why};
 pub use gpu::Gpu;
 pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
@@ -105,6 +106,13 @@ struct Key {
 }
 
 impl Tuner {
+    /// A tuner for a device. A card that nothing is known of but its data sheet is measured in about a second, once for all
+    /// programs of this user, unless the variable `BSR_CALIBRATE` is `off`.
+    pub fn on(device: &Device) -> Self {
+        model::at_first_use(device);
+        Self::new(Gpu::from(device.info()))
+    }
+
     /// A tuner with the table that comes with this crate.
     pub fn new(gpu: Gpu) -> Self {
         let ((card, known), table) = (model::for_gpu(&gpu.name, None), Table::shipped().clone());
@@ -360,10 +368,8 @@ fn sorted(mut ranked: Vec<Ranked>) -> Vec<Ranked> {
 /// # Errors
 /// None that is known: the spaces are there.
 pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceError> {
-    Space::named(match (capability.0, facts.spec(64).a.bytes()) {
-        (9, _) if facts.is_attention() => "hopper-attention",
-        (9, 1) => "hopper-fp8",
-        (9, _) => "hopper-f16",
+    Space::named(match capability.0 {
+        9 => operation::of(facts.op()).hopper_space(facts.spec(64).a.bytes()),
         _ => "ampere-wmma",
     })
 }

@@ -1,10 +1,9 @@
 //! What a card could do at best with a product, whatever the kernel: the lower of its tensor cores' rate and of what its memory
 //! lets through.
 
-use bsr_runtime::bench::Work;
 use bsr_runtime::roofs::{Origin, Roofs};
 
-use crate::{DeviceId, DeviceKind, Heads, TuningProblem, Workload};
+use crate::{DeviceId, DeviceKind, TuningProblem, operation};
 
 /// Which roof is the lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,49 +27,20 @@ pub struct Roof {
 
 impl Roof {
     /// The roof over a product on a GPU whose roofs are known. Bytes are those that must move once with cold caches
-    /// ([`Work::compulsory_bytes`]).
+    /// (`operation::Operation::least_bytes`).
     pub fn of(problem: &TuningProblem, device: &DeviceId, roofs: &Roofs) -> Option<Self> {
         if device.kind != DeviceKind::Gpu {
             return None;
         }
-        let work = work(problem);
-        let (peak, memory) = (roofs.tensor(work.a)?, roofs.hbm_read?);
+        let workload = &problem.workload;
+        let (peak, memory) = (roofs.tensor(workload.facts.spec(64).a)?, roofs.hbm_read?);
         let flops = problem.executed_flops() as f64;
-        let bytes = match problem.workload.facts.is_attention() {
-            true => attention_bytes(problem),
-            false => work.compulsory_bytes(),
-        };
+        let bytes = operation::of(workload.facts.op()).least_bytes(workload, problem.features.nnzb);
         let through_memory = flops / bytes.max(1) as f64 * memory.value;
         Some(match through_memory < peak.value {
             true => Self { tflops: through_memory, bound: Bound::Memory, origin: memory.origin },
             false => Self { tflops: peak.value, bound: Bound::Tensor, origin: peak.origin },
         })
-    }
-}
-
-/// Q, K, V and O of an attention.
-fn attention_bytes(problem: &TuningProblem) -> u64 {
-    let Workload { facts, m, n, source, .. } = &problem.workload;
-    let (spec, Heads { batch, heads, key_heads }) = (facts.spec(64), source.heads());
-    let columns = u64::from(spec.score_depth() + spec.bn);
-    let rows = (batch * heads * m + batch * key_heads * n) as u64;
-    rows * columns * u64::from(spec.a.bytes())
-}
-
-fn work(problem: &TuningProblem) -> Work {
-    let workload = &problem.workload;
-    let spec = workload.facts.spec(64);
-    Work {
-        op: spec.op,
-        transpose: spec.transpose,
-        m: workload.m,
-        n: workload.n,
-        k: workload.k,
-        block: workload.facts.block(),
-        nnzb: problem.features.nnzb,
-        a: spec.a,
-        b: spec.b,
-        out: spec.out,
     }
 }
 
@@ -81,7 +51,7 @@ mod tests {
     use bsr_runtime::Pattern;
 
     use super::*;
-    use crate::Source;
+    use crate::{Source, Workload};
 
     fn problem(facts: &str, [m, n, k]: [usize; 3], pattern: &str) -> TuningProblem {
         let facts: crate::Facts = facts.parse().unwrap();

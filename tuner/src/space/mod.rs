@@ -28,8 +28,8 @@ mod tests;
 use std::ops::Range;
 use std::path::Path;
 
-use bsr_codegen::Refusal;
 use bsr_codegen::spec::{Axis, Entry, Key, LocatedRequest, Request, Value, build};
+use bsr_codegen::{Op, Refusal};
 
 pub use constraint::PLAN_NAMES;
 pub use error::SpaceError;
@@ -225,10 +225,12 @@ impl Part {
 pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
     let located = LocatedRequest::from_text(text).named("kernel");
     let mut request = located.request().clone();
-    // The head dimension of an attention is a fact, and must be said.
-    let is_attention = request.entries.iter().any(|entry| entry.key == "op" && entry.value.to_string() == "attention");
+    // The columns of an attention's V are a fact, and must be said.
+    let entry = request.entries.iter().find(|entry| entry.key == Key::Op.as_str()).map(|entry| entry.value.to_string());
+    let op = Op::ALL.into_iter().find(|op| entry.as_deref() == Some(op.as_str()));
+    let has_width = op.is_some_and(Facts::has_width);
     for key in request.entries.iter().filter_map(|entry| Key::find(&entry.key)) {
-        let is_said = is_fact(key) || is_attention && key == Key::Bn;
+        let is_said = is_fact(key) || has_width && key == Key::Bn;
         if !is_said {
             let fact = format!("`{key}` is no fact of the product but a choice: {}", key.meaning());
             return Err(Refusal::new(fact).help("leave it out here; a space, or a spec with lists, says it").into());
@@ -237,7 +239,7 @@ pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
     // What no spec can be without; no fact.
     let place = request.whole.clone();
     let (key, value) = (Key::Bn.to_string(), Value::number(64));
-    if !is_attention {
+    if !has_width {
         request.entries.push(Entry { key, key_place: place.clone(), value, value_place: place });
     }
     match build(&request) {

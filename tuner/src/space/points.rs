@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use bsr_codegen::spec::{Axis, Key, LocatedRequest, Request, SpecError, build};
-use bsr_codegen::{KernelSpec, Op, Plan, PlanError, Refusal};
+use bsr_codegen::{KernelSpec, Plan, PlanError, Refusal};
 use rayon::prelude::*;
 
 use super::{Part, Space, SpaceError, is_fact, open};
@@ -248,8 +248,8 @@ impl Part {
             let request = request.choose(&stated, stated_choice);
             for choice in choices(&free) {
                 match build(&request.choose(&free, &choice)) {
-                    // The head dimension of an attention is a fact, although `bn` is a choice elsewhere.
-                    Ok(spec) if spec.op == Op::Attention && Facts::of(&spec) != *facts => {}
+                    // `bn` is a fact of some operations, and a choice elsewhere.
+                    Ok(spec) if Facts::has_width(spec.op) && Facts::of(&spec) != *facts => {}
                     Ok(spec) => specs.push(spec),
                     Err(found) if errors.len() < MOST_ERRORS => add_new(&mut errors, found),
                     Err(_) => {}

@@ -2,6 +2,7 @@
 //! memory, as a stream has them.
 
 mod patterns;
+mod sddmm;
 mod work;
 
 use std::sync::{Arc, OnceLock};

@@ -1,14 +1,9 @@
 //! Patterns that are wrong, in every place of the code that checks them.
 
-use bsr_codegen::TileScheduler;
-use bsr_codegen::lists::SddmmShape;
-
 use super::*;
 use crate::Pattern;
-use crate::error::KernelError;
 use crate::error::SimulatedError;
 use crate::machine;
-use crate::schedule::SddmmWork;
 
 /// What the check says of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,72 +196,8 @@ fn fault_of_check(
 pub fn faults_of_lists(kernels: &ListKernels) -> impl Iterator<Item = Result<String, SimulatedError>> {
     let masks = masks().map(|mask| fault_of_mask(kernels, mask));
     let transposes = to_transpose().map(|transpose| fault_of_transpose(kernels, transpose));
-    let sddmms = SDDMMS.iter().map(|sddmm| fault_of_sddmm(kernels, sddmm));
+    let sddmms = sddmm::SDDMMS.iter().map(|one| sddmm::fault_of_sddmm(kernels, one));
     masks.chain(transposes).chain(sddmms).filter_map(Result::transpose)
-}
-
-/// An SDDMM to list: bm, bn and bk, block rows, block columns, density and CTAs.
-type Sddmm = ([u32; 3], [usize; 2], f64, u32);
-
-/// SDDMMs whose tiles have 1, 2, 3, 4 and 16 groups of columns, the last words of a vector as padding, blocks of two groups
-/// in tiles of one and of two, blocks of two tiles of rows, and half the width.
-const SDDMMS: &[Sddmm] = &[
-    ([64, 64, 64], [1100, 40], 0.02, 7),
-    ([64, 128, 64], [20, 32], 0.4, 7),
-    ([128, 192, 64], [20, 32], 0.4, 7),
-    ([64, 256, 64], [20, 32], 0.4, 7),
-    ([128, 256, 64], [20, 32], 0.4, 7),
-    ([64, 256, 16], [20, 90], 0.4, 7),
-    ([256, 128, 64], [10, 16], 0.4, 7),
-    ([64, 256, 256], [10, 16], 0.4, 7),
-    ([64, 128, 256], [10, 16], 0.4, 7),
-    ([128, 128, 256], [10, 8], 0.3, 7),
-    // More vectors of a row than a CTA has threads.
-    ([64, 64, 64], [2, 600], 1.0, 7),
-    // More CTAs than tiles, and than a CTA has threads.
-    ([64, 256, 64], [4, 4], 0.3, 132),
-    ([64, 256, 64], [4, 4], 0.3, 1100),
-    // The same with more words of a tile than a warp has lanes.
-    ([64, 256, 16], [4, 4], 0.3, 40),
-];
-
-/// What is wrong with the tiles of an SDDMM.
-fn fault_of_sddmm(
-    kernels: &ListKernels,
-    &([bm, bn, bk], [rows, cols], density, ctas): &Sddmm,
-) -> Result<Option<String>, SimulatedError> {
-    let k = 100;
-    let spec = format!("op = sdd, bm = {bm}, bn = {bn}, bk = {bk}, schedule = strided");
-    let made = spec.parse().ok().and_then(|spec| Plan::new(&spec).ok()).and_then(|plan| {
-        let block = (plan.spec().bm as usize, plan.spec().bk as usize);
-        let structure = Pattern::Random(density).structure(block.0 * rows, block.1 * cols, block, 1).ok()?;
-        let host = SddmmWork::new(&plan, &structure, k, ctas)?;
-        Some((plan.sddmm_tiles()?, structure, host))
-    });
-    let Some((tiles, structure, host)) = made else { return Ok(Some(format!("{spec} cannot be listed"))) };
-    let mut memory = GlobalMemory::new();
-    let mut stream = Stream::new(kernels, &mut memory);
-    let read = stream.index(&structure);
-    let (block_rows, capacity) = (rows as u32, structure.nnzb() as u32);
-    let shape = SddmmShape { tiles, block_rows, k: k as u32, ctas, capacity }.checked().map_err(KernelError::from)?;
-    let (heads, work) = stream.sddmm(&shape, read)?;
-    let findings = stream.findings();
-    let (heads, work) = (self::words(&memory, heads), self::words(&memory, work));
-    let (own, all) = (host.heads(), host.words());
-    let words = own.iter().sum::<u32>() as usize * tiles.tile_words as usize;
-    // CTAs without a tile multiply one stage of zeros and store nothing.
-    let without = words / tiles.tile_words as usize..ctas as usize;
-    let none = [0, TileScheduler::OUTSIDE, 1, 0, 0, 0, 0, 0];
-    let is_none = |tile: &[u32]| tile[..8] == none && tile[8..].iter().all(|word| *word == TileScheduler::OUTSIDE);
-    let mut idle = work[words..].chunks(tiles.tile_words as usize).take(without.len());
-    // Lists that have no tile are the last ones.
-    let used = own.iter().filter(|tiles| **tiles > 0).count();
-    let differs = heads[..used] != own[..used]
-        || heads[used..].iter().any(|tiles| *tiles != 1)
-        || work[..words] != all[..words]
-        || !idle.all(is_none)
-        || work.iter().skip(words.max(without.end * tiles.tile_words as usize)).any(|word| *word != u32::MAX);
-    Ok(fault(findings, differs, &format!("the tiles of {spec}")))
 }
 
 /// Patterns to transpose: blocks that are stored, block rows and columns, and CTAs. The rows of a CTA are any number of those
@@ -361,20 +292,20 @@ fn fault_of_mask(
     Ok(fault(findings, differs, &what))
 }
 
-fn fault(findings: Vec<Finding>, differs: bool, what: &str) -> Option<String> {
+pub(super) fn fault(findings: Vec<Finding>, differs: bool, what: &str) -> Option<String> {
     match findings.first() {
         Some(finding) => Some(format!("{what}: {finding}")),
         None => differs.then(|| format!("{what}: not the host's")),
     }
 }
 
-fn words(memory: &GlobalMemory, id: BufferId) -> Vec<u32> {
+pub(super) fn words(memory: &GlobalMemory, id: BufferId) -> Vec<u32> {
     memory.bytes(id).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
 impl Stream<'_> {
     /// First block and number of blocks of every row of a pattern, and its columns.
-    fn index(&mut self, structure: &Structure) -> (BufferId, BufferId) {
+    pub(super) fn index(&mut self, structure: &Structure) -> (BufferId, BufferId) {
         let ends = structure.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]);
         let rows = self.upload(ends.map(|word| word.cast_unsigned()).collect::<Vec<_>>());
         (rows, self.upload(structure.col_idx().iter().map(|word| word.cast_unsigned())))

@@ -8,7 +8,6 @@ use bsr_codegen::KernelKind;
 
 use super::EFFORT;
 use super::scale::Scale;
-use crate::writers::has_roles;
 
 /// The most of them, and the fewest of a kernel that has time for few.
 const MOST: usize = 32;
@@ -23,7 +22,7 @@ impl Scale {
             return 0;
         }
         let (rows, columns) = self.edge_extents();
-        let by_threads = !has_roles(kind);
+        let by_threads = !kind.has_roles();
         let groups = |extent: usize| {
             // Threads store rows of their own; boxes that TMA stores, and fragments of WGMMA, have eight and more.
             let height = if by_threads { (extent / 16).clamp(1, 4) } else { NEIGHBOURS };

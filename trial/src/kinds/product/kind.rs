@@ -4,6 +4,7 @@ use bsr_codegen::{Plan, Schedule, SplitK};
 use bsr_runtime::Launcher;
 
 use super::scale::Scale;
+use super::split;
 
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +68,8 @@ impl Kind {
         if scale.is_slow() {
             return Self::FEW.to_vec();
         }
-        let halves = plan.sddmm_tiles().is_some_and(|form| form.half.is_some()) && shares_k(plan);
-        let split = (plan.sddmm_tiles().is_some() || plan.split_form().is_some()).then_some(Self::Split);
+        let halves = split::has_halves(plan) && shares_k(plan);
+        let split = (plan.partial_bytes() > 0).then_some(Self::Split);
         let pair = (scale.takes_greatest && !scale.sparse_c).then_some(Self::LastPair);
         let divides_long = plan.spec().split == SplitK::Long && !plan.spec().batch.is_on();
         let long = divides_long.then_some(Self::LongRows);

@@ -5,7 +5,6 @@ use bsr_codegen::{KernelKind, KernelSpec, Operand, Plan, SplitK};
 use bsr_runtime::extents::sparse_operand;
 
 use super::{EFFORT, Kind};
-use crate::writers::has_roles;
 
 /// Block columns that a producer reads at once.
 pub(super) const INDEX_BATCH: usize = 32;
@@ -75,7 +74,7 @@ impl Scale {
             scalar: matches!(profile.kind, KernelKind::Atomic | KernelKind::Register | KernelKind::Vector),
             flop: match profile.kind {
                 KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => 64,
-                kind if has_roles(kind) => 1,
+                kind if kind.has_roles() => 1,
                 _ => 6,
             },
             element: STORE + fused + PASSED_ON * u64::from(parts - 1),

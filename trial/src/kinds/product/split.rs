@@ -79,6 +79,11 @@ impl Split {
     }
 }
 
+/// Whether tiles of half the width share K, too.
+pub(super) fn has_halves(plan: &Plan) -> bool {
+    plan.sddmm_tiles().is_some_and(|form| form.half.is_some())
+}
+
 /// Block rows of a tile, blocks of each row, and the extent along the dense factor.
 fn extents(plan: &Plan, columns: usize, width: Width) -> (usize, usize, usize) {
     if let Some(form) = plan.sddmm_tiles() {

@@ -83,11 +83,13 @@ impl Amounts {
     }
 }
 
-pub(super) fn traffic(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem) -> Traffic {
+/// The traffic of an attention; none of another kernel.
+pub(super) fn traffic(plan: &Plan, problem: &TuningProblem) -> Option<Traffic> {
+    let tiles = &plan.attention_tiles()?;
     let Amounts { pairs, loads, read, written } = Amounts::new(plan, tiles, problem);
     let (spec, bytes) = (plan.spec(), f64::from(plan.spec().a.bytes()));
     let both = f64::from(spec.score_depth()) + f64::from(tiles.columns);
-    Traffic {
+    Some(Traffic {
         dtype: spec.a,
         flops: problem.executed_flops() as f64,
         issued_flops: 2.0 * pairs * both,
@@ -96,16 +98,18 @@ pub(super) fn traffic(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProbl
         hbm_least: (read + written) * bytes,
         hbm_read: read * bytes,
         hbm_written: written * bytes,
-    }
+    })
 }
 
 /// Work tiles that are listed at most: of more heads as many are left out.
 const MOST_TILES: usize = 1 << 16;
 
-/// Infinite where the kernel cannot compute the problem: `pack_heads` does not divide its heads.
-pub(super) fn predict(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Prediction {
-    let listed = Listed::new(plan, tiles, problem, card);
-    listed.map_or_else(|| Prediction { us: f64::INFINITY, terms: vec![] }, |listed| listed.prediction(&COSTS, card))
+/// Of an attention; none of another kernel. Infinite where the kernel cannot compute the problem: `pack_heads` does not divide
+/// its heads.
+pub(super) fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Option<Prediction> {
+    let listed = Listed::new(plan, &plan.attention_tiles()?, problem, card);
+    let impossible = || Prediction { us: f64::INFINITY, terms: vec![] };
+    Some(listed.map_or_else(impossible, |listed| listed.prediction(&COSTS, card)))
 }
 
 /// The work list of a launch: what does not depend on how fast anything is.

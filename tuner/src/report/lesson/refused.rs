@@ -1,8 +1,10 @@
 //! The nearest points that cannot be planned: one key a step beyond a kernel's, with the planner's arithmetic.
 
 use bsr_codegen::spec::Key;
-use bsr_codegen::{KernelSpec, Mma, Op, Plan};
+use bsr_codegen::{KernelSpec, Mma, Plan};
 use serde::Serialize;
+
+use crate::Facts;
 
 /// A point next to a kernel, and why it is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,8 +38,7 @@ pub(super) fn next_to(spec: &KernelSpec, plan: &Plan) -> Vec<Refused> {
     if spec.mma == Mma::Wgmma {
         steps.extend([with(Key::Consumers, profile.consumers + 1), with(Key::Cluster, 2 * profile.cluster)]);
     }
-    // An attention's `bn` is a fact of it.
-    if spec.op != Op::Attention {
+    if !Facts::has_width(spec.op) {
         steps.push(with(Key::Bn, next_width(bn)));
     }
     let refused = |(key, value, spec): (Key, u32, KernelSpec)| {
