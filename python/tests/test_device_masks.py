@@ -257,22 +257,6 @@ def test_tensors_that_are_no_masks_are_refused() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_gradients_are_refused_with_a_remedy(device) -> None:
-    block, given = (64, 64), tensors(device)
-    mask = DeviceMask.from_blocks(torch.ones(5, 6, dtype=torch.bool, device=device), SIZES, block)
-    q = given[0].requires_grad_()
-    with pytest.raises(bsr.Error, match="has no gradient.*\n  help: `mask.to_mask\\(\\)`"):
-        bsr.attention(*given, mask)
-    with torch.no_grad():
-        bsr.attention(*given, mask)
-    out, _ = torch.ops.bsr_gemm.attention(*given, mask.key, None, 0.125, [], True, None, None)
-    with pytest.raises(bsr.Error, match="has no gradient"):
-        out.sum().backward()
-    bsr.attention(*given, mask.to_mask()).sum().backward()
-    assert q.grad.abs().sum() > 0
-
-
-@pytest.mark.parametrize("device", DEVICES)
 def test_compiled_attention_reads_the_tensors_when_it_runs(device) -> None:
     block, given = (64, 64), tensors(device)
     found = torch.from_numpy(flags("head", block, 0)).to(device)
@@ -341,6 +325,68 @@ def test_one_graph_serves_every_mask(of, block) -> None:
     mask.check()
 
 
+def gradients(given, mask):
+    """O, LSE and the gradients of Q, K and V by what is drawn for both."""
+    leaves = [tensor.clone().requires_grad_() for tensor in given]
+    out, lse = bsr.attention(*leaves, mask, lse=True)
+    generator = torch.Generator().manual_seed(1)
+    of_each = [torch.randn(x.shape, generator=generator).to(x.device, x.dtype) for x in (out, lse)]
+    # A query without keys has an LSE of minus infinity, on which nothing depends.
+    of_each[1] = torch.where(lse.isinf(), 0, of_each[1])
+    return out, lse, *torch.autograd.grad((out, lse), leaves, of_each)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("per", PATTERNS)
+@pytest.mark.parametrize("block", BLOCKS)
+def test_gradients_are_those_of_the_host_s_mask(device, per, block) -> None:
+    given, found = tensors(device), torch.from_numpy(flags(per, block, 0)).to(device)
+    mask = DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL)
+    for seed in range(3):
+        now = flags(per, block, seed, density=(seed + 1) / 4)
+        found.copy_(torch.from_numpy(now))
+        mask.changed()
+        same(gradients(given, mask), gradients(given, host(now, block)))
+        listed = DeviceMask(SIZES, block, *lists(host(now, block), device), per=per, mask=CAUSAL)
+        same(gradients(given, listed), gradients(given, host(now, block)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_mask_that_changes_before_its_gradient_is_refused(device) -> None:
+    block, given = (64, 64), [tensor.requires_grad_() for tensor in tensors(device)]
+    mask = DeviceMask.from_blocks(torch.from_numpy(flags("all", block, 0)).to(device), SIZES, block, mask=CAUSAL)
+    out = bsr.attention(*given, mask)
+    mask.changed()
+    with pytest.raises(bsr.Error, match="has changed since"):
+        out.sum().backward()
+    bsr.attention(*given, mask).sum().backward()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("block", BLOCKS)
+def test_one_graph_trains_under_every_mask(block) -> None:
+    given = tensors("cuda")
+    found = torch.from_numpy(flags("head", block, 0)).cuda()
+    mask = DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    leaves = [tensor.clone().requires_grad_() for tensor in given]
+    do = torch.randn_like(given[0])
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            torch.autograd.grad(bsr.attention(*leaves, mask), leaves, do)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = torch.autograd.grad(bsr.attention(*leaves, mask), leaves, do)
+    for seed in range(10):
+        now = flags("head", block, seed, density=(seed % 5 + 1) / 5)
+        found.copy_(torch.from_numpy(now))
+        graph.replay()
+        same(captured, torch.autograd.grad(bsr.attention(*leaves, host(now, block)), leaves, do))
+    mask.check()
+
+
 @pytest.mark.gpu
 def test_nothing_synchronizes() -> None:
     block, given = (64, 64), tensors("cuda")
@@ -349,15 +395,17 @@ def test_nothing_synchronizes() -> None:
         DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL),
         DeviceMask.from_block_mask(BlockMask.of(flags("head", block, 0), block, "cuda"), mask=CAUSAL),
     ]
+    leaves = [tensor.requires_grad_() for tensor in given]
+    do = torch.randn_like(leaves[0])
     for mask in masks:
-        bsr.attention(*given, mask)
+        torch.autograd.grad(bsr.attention(*leaves, mask), leaves, do)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for mask in masks:
             found.logical_not_()
             mask.changed()
-            bsr.attention(*given, mask)
+            torch.autograd.grad(bsr.attention(*leaves, mask), leaves, do)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.cuda.synchronize()

@@ -42,6 +42,7 @@ _batches
 _float8
 _kernel_launch
 _kernels
+_gradient_lists
 _attention_launch
 _patterned
 _shards

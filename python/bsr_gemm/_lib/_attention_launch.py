@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,9 @@ from torch import Tensor
 from . import _arrays, _gpu, _native
 from ._attention_choice import specs
 from ._calls import spec_of
+from ._gradient_lists import DeviceWork, is_listed
 from ._kernels import first_planned
 from ._launch import _device, _stream
-from ._masks import AttentionMask
 from ._operands import vector_of
 
 #: What a call of `attention` finds its launch by.
@@ -119,7 +120,7 @@ def gradient(
     tensors: Sequence[Tensor],
     lse: Tensor,
     dlse: Tensor | None,
-    mask: AttentionMask,
+    mask: Any,
     how: tuple,
     vectors: Sequence[Tensor] = (),
 ) -> tuple[Tensor, ...] | None:
@@ -131,16 +132,25 @@ def gradient(
     with _gpu.OnDevice(index):
         spec = spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure)
         loaded = _gpu.cached(_loaded, (index, spec, "gradient"), lambda: _load_gradient(index, spec))
-        if not loaded:
+        sizes = tuple(q.shape), tuple(v.shape)
+        if not loaded or (mask.on_device and not all(map(is_listed, loaded.forms(*map(list, sizes))))):
             return None
         operands = [_addressable(tensor) for tensor in tensors]
         found = [torch.empty_like(tensor) for tensor in tensors[:3]]
         results = [_addressable(tensor) for tensor in found]
-        work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
         of_score = [vector_of(vector) for vector in vectors]
         extents = [_extent(vector) for vector in of_score]
-        ready = _native.ReadyGradient(loaded, work, _layouts(operands + results), scale, list(numbers), extents)
-        launch = ready.launch, ready.workspace
+
+        def ready_of(work: Any) -> Any:
+            return _native.ReadyGradient(loaded, work, _layouts(operands + results), scale, list(numbers), extents)
+
+        if mask.on_device:
+            listed = _gpu.cached(_work, (loaded, mask.key, *sizes), lambda: DeviceWork(loaded, mask, *sizes, q.device))
+            ready = ready_of(listed.native)
+            launch = functools.partial(listed.launch, ready.launch), ready.workspace
+        else:
+            ready = ready_of(_work_of(index, loaded, mask, *sizes))
+            launch = ready.launch, ready.workspace
         _launch_gradient(launch, [tensor.data_ptr() for tensor in operands], results, (lse, dlse), of_score)
         for to, result in zip(found, results):
             if to is not result:

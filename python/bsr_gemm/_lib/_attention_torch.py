@@ -17,12 +17,6 @@ from ._masks import find
 from ._native import Error
 from ._operators import is_transformed, once, operator, refuse_forward
 
-#: Why there is none.
-NO_GRADIENT = (
-    "an attention with a DeviceMask has no gradient: that needs a pattern of all heads on the host\n"
-    "  help: `mask.to_mask()`, the mask as it is now on the host, which waits for the device; or `torch.no_grad()`"
-)
-
 for _constant in (_calls.resolved, _masks.by_rule, _combined.combined):
     torch.compiler.assume_constant_result(_constant)
 
@@ -31,8 +25,6 @@ def attention(call: Call, lse: bool, split: str | None) -> Any:
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
     wants_gradient = _torch._wants_gradient(q, k, v)
-    if wants_gradient and call.on_device:
-        raise Error(NO_GRADIENT)
     settings = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
     if _is_launch(q, k, v):
         out, sums = _attention_cuda(q, k, v, *settings, call.vectors, split)
@@ -150,8 +142,7 @@ def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 
 def _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
     found = _found(q, k, mask)
-    if found.on_device:
-        raise Error(NO_GRADIENT)
+    found = found.to_mask() if found.on_device else found
     return gradients(do, dlse, q, k, v, o, lse, found, score, scale, tuple(numbers), tuple(vectors or ()))
 
 
@@ -162,7 +153,7 @@ def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numb
     gradients = _attention_launch.direct_gradient(tensors, lse, dlse, how, vectors)
     if gradients is None:
         found = _found(q, k, mask)
-        if not found.on_device and found.stored and 0 not in (*q.shape, *v.shape):
+        if (found.on_device or found.stored) and 0 not in (*q.shape, *v.shape):
             gradients = _attention_launch.gradient(tensors, lse, dlse, found, how, vectors)
     if gradients is None:
         return _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors)
@@ -172,7 +163,7 @@ def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     q, k, v, mask, score, scale, numbers, lse, vectors, _ = inputs
     ctx.settings, ctx.held = (mask, score, scale, list(numbers)), find(mask, (q.shape[2], k.shape[2]))
-    ctx.has_sums = lse
+    ctx.has_sums, ctx.generation = lse, getattr(ctx.held, "generation", 0)
     ctx.set_materialize_grads(False)
     if not lse:
         ctx.mark_non_differentiable(output[1])
@@ -188,6 +179,11 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
         raise Error(
             "the gradient of an attention needs its LSE, which was not stored\n"
             "  help: `torch.ops.bsr_gemm.attention` with lse, or `bsr_gemm.attention`, which stores it"
+        )
+    if getattr(ctx.held, "generation", 0) != ctx.generation:
+        raise Error(
+            "the DeviceMask has changed since the attention whose gradient is computed\n"
+            "  help: `changed()` after the backward pass, or a mask for each attention"
         )
     if do is None and dlse is None:
         return None, None, None, *ctx.none

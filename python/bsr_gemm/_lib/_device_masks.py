@@ -48,6 +48,7 @@ class DeviceMask:
         "_view",
         "block",
         "calls",
+        "generation",
         "key",
         "mask",
         "patterns",
@@ -165,6 +166,8 @@ class DeviceMask:
         self._host: AttentionMask | None = None
         self._view: Any = None
         self._scored: DeviceMask | None = None
+        #: How often the tensors have changed.
+        self.generation = 0
         #: What calls of attention are with this mask.
         self.calls: dict[tuple, tuple] = {}
         known: Any = _alive
@@ -196,6 +199,7 @@ class DeviceMask:
     def changed(self) -> None:
         """Says that the tensors have changed, or will have when the next attention runs."""
         self._host = None
+        self.generation += 1
         self._pattern.changed()
         if self._derivation is not None:
             self._derivation.is_made = False

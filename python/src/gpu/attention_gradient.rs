@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bsr::gpu::{Device, DeviceBuffer, Plain, StreamRef};
 use bsr::{Dtype, Element, bf16, f16};
-use bsr_runtime::attention::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern};
+use bsr_runtime::attention::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, ListedWork};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::attention::{Extent, Layout, extents, placed, shape, vectors_at, views};
-use crate::attention::AttentionMask;
+use crate::attention::{AttentionMask, GradientForm};
 use crate::errors::refused;
 
 /// The kernels of a gradient on a GPU.
@@ -26,7 +26,25 @@ impl LoadedGradient {
         let pattern = py.detach(|| self.launcher.pattern(&mask.mask, shape(q, v))).map_err(refused)?;
         Ok(GradientWork { pattern: Arc::new(pattern) })
     }
+
+    /// How each kernel takes the work of Q and V of these sizes.
+    fn forms(&self, q: [usize; 4], v: [usize; 4]) -> PyResult<[GradientForm; 2]> {
+        let forms = self.launcher.forms(&shape(q, v)).map_err(refused)?;
+        Ok(forms.map(GradientForm::from))
+    }
+
+    /// Work that lies in device memory: for each kernel its CTAs, and address and words of heads, tiles and steps. The memory must
+    /// hold what the kernels take whenever they run.
+    fn listed(&self, q: [usize; 4], v: [usize; 4], lists: [Lists; 2]) -> PyResult<GradientWork> {
+        let lists = lists.map(|(ctas, heads, tiles, steps)| ListedWork { ctas, heads, tiles, steps });
+        // SAFETY: the caller vouches for the memory.
+        let pattern = unsafe { self.launcher.listed(shape(q, v), lists) }.map_err(refused)?;
+        Ok(GradientWork { pattern: Arc::new(pattern) })
+    }
 }
+
+/// CTAs, and where heads, tiles and steps are.
+type Lists = (u32, (u64, usize), (u64, usize), (u64, usize));
 
 /// The work of a mask on a GPU, for both kernels of a gradient and tensors of one shape.
 #[pyclass(frozen, module = "bsr_gemm._lib._native")]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bsr::arguments::ByKind;
 use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, Plain, StreamRef};
-use bsr::{Dtype, Element, Launcher, Layout, Operand, bf16, e4m3, f16};
+use bsr::{Dtype, Element, Launcher, Layout, bf16, e4m3, f16};
+use bsr_codegen::Operand;
 use bsr_runtime::extents::sparse_operand;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

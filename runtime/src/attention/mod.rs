@@ -30,7 +30,9 @@ mod work;
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
-pub use gradient::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, RowTerms, Saved};
+pub use gradient::{
+    GradientForm, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, ListedWork, RowTerms, Saved,
+};
 // What trials compare kernels with, and run them on.
 #[doc(hidden)]
 pub use gradient::{GradientWork, Summed, gradients_of_keys, gradients_of_queries};

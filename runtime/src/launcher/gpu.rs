@@ -63,6 +63,16 @@ impl UploadedWork {
         })
     }
 
+    /// Heads and tiles that are on the device already.
+    pub(crate) fn of_buffers(
+        device: &Device,
+        grid: [u32; 2],
+        [heads, tiles]: [DeviceBuffer<u32>; 2],
+    ) -> Result<Self, KernelError> {
+        let (stage_metadata, workspaces) = (DeviceBuffer::from_slice(device, &[])?, Workspaces::new(device, 0)?);
+        Ok(Self { grid, heads, tiles, stage_metadata, workspaces })
+    }
+
     /// What a launch on a stream reads of it; the workspace is the stream's.
     pub(crate) fn lists(&self, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, KernelError> {
         Ok(Lists {

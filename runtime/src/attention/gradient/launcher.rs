@@ -4,12 +4,12 @@ use bsr_codegen::Plan;
 
 use super::RowTerms;
 use super::operands::{problem, shape};
-use super::work::GradientWork;
+use super::work::{GradientForm, GradientWork};
 use crate::Element;
 use crate::attention::operands::check_numbers;
 use crate::attention::vector::packed_strides;
 use crate::attention::{AttentionError, DeviceTensor, Mask, ScoreVector, Shape};
-use crate::gpu::{Device, DeviceBuffer, Function, Plain, StreamRef};
+use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, Plain, StreamRef};
 use crate::launcher::UploadedWork;
 use crate::machine::Lists;
 use crate::operation::{self, Gradient};
@@ -68,6 +68,19 @@ struct Work {
     /// Heads and tiles.
     uploaded: UploadedWork,
     steps: DeviceBuffer<u32>,
+}
+
+/// Work that a program lists itself, in device memory: addresses and lengths in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedWork {
+    /// CTAs, each of which has a tile.
+    pub ctas: u32,
+    /// The number of each CTA's first tile, then that of all tiles.
+    pub heads: (DevicePtr, usize),
+    /// Work tiles.
+    pub tiles: (DevicePtr, usize),
+    /// Steps.
+    pub steps: (DevicePtr, usize),
 }
 
 /// The two kernels of a gradient on a device.
@@ -131,6 +144,42 @@ impl GradientLauncher {
         let form = self.plans()[0].gradient_tiles();
         let workspace = form.map_or(0, |form| RowTerms::len(&form, &shape));
         Ok(GradientPattern { shape, works: [dq?, dkv?], workspace })
+    }
+
+    /// How each kernel takes the work of tensors of one shape.
+    ///
+    /// # Errors
+    /// Tensors of another shape than the kernels compute.
+    pub fn forms(&self, shape: &Shape) -> Result<[GradientForm; 2], AttentionError> {
+        let [dq, dkv] = self.kernels.each_ref().map(|kernel| {
+            let tiles = kernel.plan().gradient_tiles().ok_or(AttentionError::Operation(kernel.plan().spec().op))?;
+            GradientForm::new(tiles, shape, kernel.clusters())
+        });
+        Ok([dq?, dkv?])
+    }
+
+    /// Work that lies in device memory, where what makes it may run ahead of each launch. It is neither copied nor freed.
+    ///
+    /// # Errors
+    /// As [`GradientLauncher::forms`].
+    ///
+    /// # Safety
+    /// Whenever a launch with the pattern runs, the memory must be there, and hold for each kernel what
+    /// [`GradientTiles`](bsr_codegen::GradientTiles) says: first tiles that ascend, tiles within the shape whose steps are within the list, and steps with
+    /// runs within the other side.
+    pub unsafe fn listed(&self, shape: Shape, lists: [ListedWork; 2]) -> Result<GradientPattern, AttentionError> {
+        let [dq, _] = self.forms(&shape)?;
+        let [of_queries, of_keys] = &self.kernels;
+        let [first, second] = lists;
+        let works = [(of_queries, first), (of_keys, second)].map(|(kernel, listed)| {
+            // SAFETY: the caller vouches for the memory.
+            let view = |(at, len)| unsafe { DeviceBuffer::<u32>::foreign(kernel.device(), at, len) };
+            let lists = [listed.heads, listed.tiles].map(view);
+            let uploaded = UploadedWork::of_buffers(kernel.device(), [listed.ctas, 1], lists)?;
+            Ok::<_, AttentionError>(Work { uploaded, steps: view(listed.steps) })
+        });
+        let [first, second] = works;
+        Ok(GradientPattern { shape, works: [first?, second?], workspace: RowTerms::len(&dq.tiles, &shape) })
     }
 
     /// Enqueues both kernels on `stream` and returns at once. Keep tensors and pattern alive until the stream has been

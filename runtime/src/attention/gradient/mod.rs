@@ -12,10 +12,10 @@ mod simulate;
 mod terms;
 mod work;
 
-pub use launcher::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern};
+pub use launcher::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, ListedWork};
 pub use operands::Saved;
 pub use reference::{Summed, gradients_of_keys, gradients_of_queries};
 #[cfg(feature = "simulator")]
 pub use simulate::{SimulatedGradient, SimulatedGradients};
 pub use terms::RowTerms;
-pub use work::GradientWork;
+pub use work::{GradientForm, GradientWork};

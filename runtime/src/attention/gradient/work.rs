@@ -13,6 +13,30 @@ use crate::schedule::{Policy, assign};
 /// What a tile costs beside its steps, in rows of a step: its first load, delta, its store.
 const TILE_ROWS: u64 = 96;
 
+/// What a program must know to list the work of a gradient's kernel itself, as [`GradientWork`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GradientForm {
+    /// Tiles and steps, and the words that say them.
+    pub tiles: GradientTiles,
+    /// CTAs that run at the same time.
+    pub ctas: u32,
+    /// Heads of K and V whose tiles should follow each other, because what they read fits L2.
+    pub together: usize,
+    /// What a tile costs beside its steps, in rows of a step.
+    pub tile_rows: u64,
+}
+
+impl GradientForm {
+    /// That of a kernel for tensors of one shape.
+    ///
+    /// # Errors
+    /// [`AttentionError::Size`] for tensors of another shape than it computes.
+    pub fn new(tiles: GradientTiles, shape: &Shape, ctas: u32) -> Result<Self, AttentionError> {
+        check_sizes(&tiles, shape)?;
+        Ok(Self { tiles, ctas, together: key_heads_together(&tiles, shape), tile_rows: TILE_ROWS })
+    }
+}
+
 /// The work of one kernel, in the form in which it reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GradientWork {
@@ -47,12 +71,10 @@ impl GradientWork {
     /// # Errors
     /// [`AttentionError::Size`] and [`AttentionError::Mask`] where mask, shape and kernel do not belong together.
     pub fn new(form: &GradientTiles, shape: &Shape, mask: &Mask, ctas: u32) -> Result<Self, AttentionError> {
-        shape.check(None)?;
-        shape.check_columns(form.tiles.columns)?;
+        check_sizes(form, shape)?;
         let is_of_keys = form.side == GradientSide::Keys;
         let (own, other) = form.tiles.block;
         check_mask_sizes(if is_of_keys { (other, own) } else { (own, other) }, shape, mask)?;
-        check_runs(if is_of_keys { (shape.queries, "queries") } else { (shape.keys, "keys") }, form.tiles.run())?;
         let transposed = is_of_keys.then(|| mask.transposed());
         let mask = transposed.as_ref().unwrap_or(mask);
         let mut work = Self::default();
@@ -80,14 +102,10 @@ impl GradientWork {
         let mut known: HashMap<(Vec<usize>, usize), Steps> = HashMap::new();
         let per_key_head = shape.heads / shape.key_heads;
         let of_keys = form.side == GradientSide::Keys;
-        let together = match of_keys {
-            true => heads_that_fit(shape.queries * per_key_head, shape.columns),
-            false => heads_that_fit(shape.keys, shape.columns),
-        };
         let key_heads: Vec<(usize, usize)> =
             (0..shape.batch).flat_map(|problem| (0..shape.key_heads).map(move |head| (problem, head))).collect();
         let mut groups = vec![];
-        for group in key_heads.chunks(together) {
+        for group in key_heads.chunks(key_heads_together(form, shape)) {
             let mut open = vec![];
             for (problem, key_head) in group {
                 let heads = key_head * per_key_head..(key_head + 1) * per_key_head;
@@ -124,6 +142,25 @@ impl GradientWork {
             counts.iter_mut().zip(of_tile.counts).for_each(|(all, more)| *all += more);
         }
         Steps { first, total: number(self.steps.len()) - first, counts }
+    }
+}
+
+/// Makes sure that a kernel computes tensors of these sizes.
+///
+/// # Errors
+/// [`AttentionError::Size`].
+fn check_sizes(form: &GradientTiles, shape: &Shape) -> Result<(), AttentionError> {
+    shape.check(None)?;
+    shape.check_columns(form.tiles.columns)?;
+    let is_of_keys = form.side == GradientSide::Keys;
+    check_runs(if is_of_keys { (shape.queries, "queries") } else { (shape.keys, "keys") }, form.tiles.run())
+}
+
+/// Heads of K and V whose tiles are computed together: rows of their other side fit L2.
+fn key_heads_together(form: &GradientTiles, shape: &Shape) -> usize {
+    match form.side {
+        GradientSide::Keys => heads_that_fit(shape.queries * (shape.heads / shape.key_heads), shape.columns),
+        GradientSide::Queries => heads_that_fit(shape.keys, shape.columns),
     }
 }
 
