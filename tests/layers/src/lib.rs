@@ -3,6 +3,7 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used)]
 
+mod acting;
 mod graph;
 mod source;
 mod surface;

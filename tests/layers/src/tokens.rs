@@ -10,6 +10,8 @@ pub(crate) struct Scan {
     pub(crate) paths: BTreeSet<Vec<String>>,
     /// Words that are no field, no method and no part of a longer path but its first.
     pub(crate) words: BTreeSet<String>,
+    /// Fields and methods.
+    pub(crate) members: BTreeSet<String>,
 }
 
 impl Scan {
@@ -29,6 +31,9 @@ impl Scan {
                         let Some(TokenTree::Ident(next)) = tokens.get(at + 3) else { break };
                         path.push(next.to_string());
                         at += 3;
+                    }
+                    if is_member {
+                        self.members.insert(first.to_string());
                     }
                     if !is_member && !is_tail {
                         self.words.insert(path[0].clone());

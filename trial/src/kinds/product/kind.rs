@@ -4,7 +4,7 @@ use bsr_codegen::{Plan, Schedule, SplitK};
 use bsr_runtime::Launcher;
 
 use super::scale::Scale;
-use super::split;
+use super::sddmm;
 
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Kind {
         if scale.is_slow() {
             return Self::FEW.to_vec();
         }
-        let halves = split::has_halves(plan) && shares_k(plan);
+        let halves = sddmm::has_halves(plan) && shares_k(plan);
         let split = (plan.partial_bytes() > 0).then_some(Self::Split);
         let pair = (scale.takes_greatest && !scale.sparse_c).then_some(Self::LastPair);
         let divides_long = plan.spec().split == SplitK::Long && !plan.spec().batch.is_on();

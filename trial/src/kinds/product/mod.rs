@@ -15,6 +15,7 @@ mod long;
 mod member;
 mod members;
 mod scale;
+mod sddmm;
 mod sizes;
 mod split;
 #[cfg(test)]

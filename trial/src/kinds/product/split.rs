@@ -7,6 +7,8 @@ use bsr_codegen::{Plan, Refusal, SplitForm, SplitK, TileScheduler};
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::{BatchLists, WorkLists};
 
+use super::sddmm;
+
 /// Stages of K in a tile that is divided.
 const STAGES: usize = 40;
 /// Stages of K in each part, where every tile is divided.
@@ -64,35 +66,22 @@ impl Split {
         let read = self.structure(block)?;
         let structure = if plan.reads_block_columns() { read.transpose()? } else { read };
         // A batch has a second problem of as many tiles.
-        let tiles = match plan.spec().batch.is_on() && plan.sddmm_tiles().is_none() {
+        let tiles = match plan.spec().batch.is_on() && plan.split_form().is_some() {
             true => BatchLists::new(plan, &[(&structure, self.along); 2], self.clusters).tiles,
             false => WorkLists::new(plan, &structure, self.along, self.clusters).tiles,
         };
-        let (words, parts, half) = match (plan.sddmm_tiles(), plan.split_form()) {
-            (Some(form), _) => (form.tile_words as usize, 6, Some(3)),
-            (None, Some(form)) => (form.tile_words as usize, form.role as usize, None),
-            (None, None) => return Ok(0),
-        };
+        let of_split = || plan.split_form().map(|form| (form.tile_words as usize, form.role as usize, None));
+        let Some((words, parts, half)) = sddmm::tile_words(plan).or_else(of_split) else { return Ok(0) };
         let wanted = |tile: &&[u32]| half.is_none_or(|half| (tile[half] == 1) == (width == Width::Half));
         let collected = tiles.chunks_exact(words).filter(wanted).map(|tile| tile[parts]);
         Ok(collected.filter(|parts| *parts != SplitForm::CONTRIBUTES).max().unwrap_or(0))
     }
 }
 
-/// Whether tiles of half the width share K, too.
-pub(super) fn has_halves(plan: &Plan) -> bool {
-    plan.sddmm_tiles().is_some_and(|form| form.half.is_some())
-}
-
 /// Block rows of a tile, blocks of each row, and the extent along the dense factor.
 fn extents(plan: &Plan, columns: usize, width: Width) -> (usize, usize, usize) {
-    if let Some(form) = plan.sddmm_tiles() {
-        let groups = match (width, form.half) {
-            (Width::Half, Some(half)) => half,
-            _ => form.column_groups,
-        };
-        let blocks = (groups / form.groups_per_block).max(1);
-        return (form.pack as usize, blocks as usize, STAGES * form.k_step as usize);
+    if let Some((rows, blocks, k)) = sddmm::extents(plan, width) {
+        return (rows, blocks, STAGES * k);
     }
     let stages = match plan.spec().split {
         SplitK::Parts(parts) => STAGES_A_PART * parts as usize,
