@@ -21,6 +21,7 @@ from bsr_gemm import AttentionMask as Mask  # noqa: E402
 from bsr_gemm._lib import _attention  # noqa: E402
 from bsr_gemm._lib import _attention_torch as _operators  # noqa: E402
 from bsr_gemm._lib._conditions import CAUSAL  # noqa: E402
+from bsr_gemm._lib._score import score_of  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: As a score, and as the closure that it becomes.
@@ -140,6 +141,76 @@ def test_gradcheck(score) -> None:
         return bsr.attention(q, k, v, mask, score=score, numbers=numbers, lse=True, scale=0.7)
 
     assert torch.autograd.gradcheck(attend, inputs, atol=1e-5)
+
+
+#: Vectors in terms, factors and functions of the score, and in conditions of it.
+OF_VECTORS = [
+    ("|slopes: Heads<f32>| s * scale - slopes * (i - j)", [(2,)]),
+    ("|a: Rows<f32>, b: Cols<f32>| if i >= j { s * scale + a * b } else { -inf }", [(2, 11), (2, 2, 11)]),
+    ("|temperature: Heads<f32>, b: Cols<f32>| tanh(s * scale * temperature) + b * b", [(2, 2), (11,)]),
+]
+
+
+@pytest.mark.parametrize(("score", "shapes"), OF_VECTORS)
+def test_gradients_of_vectors(score, shapes) -> None:
+    mask = Mask.from_blocks(np.tril(np.ones((3, 3), dtype=bool)), (11, 11), (4, 4))
+    inputs = [x.requires_grad_() for x in tensors((2, 2, 11, 2), 1)]
+    generator = torch.Generator().manual_seed(2)
+    vectors = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+    names = [name for name, *_ in score_of(score).vectors]
+
+    def attend(q, k, v, *vectors):
+        return bsr.attention(q, k, v, mask, score=score, numbers=dict(zip(names, vectors)), lse=True, scale=0.7)
+
+    # Kernels read vectors of f32, so that differences of the vectors are rounded: they are held against dense attention.
+    found = torch.autograd.grad(sum(x.sum() for x in attend(*inputs, *vectors)), [*inputs, *vectors])
+    out, lse = of_pairs(inputs, vectors, score, names, 0.7)
+    expected = torch.autograd.grad(out.sum() + lse.sum(), [*inputs, *vectors])
+    for ours, theirs in zip(found, expected):
+        assert ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    # One alone, and none of Q, K and V.
+    (alone,) = torch.autograd.grad(attend(*(x.detach() for x in inputs), *vectors)[0].sum(), vectors[:1])
+    (theirs,) = torch.autograd.grad(of_pairs(inputs, vectors, score, names, 0.7)[0].sum(), vectors[:1])
+    assert torch.allclose(alone, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("per", ["all", "device"])
+def test_gradients_of_vectors_on_a_gpu(per) -> None:
+    score = "|slopes: Heads<f32>, bias: Cols<f32>| if i >= j { s * scale + bias - slopes * (i - j) } else { -inf }"
+    q, k, v = tensors((2, 4, 300, 64), dtype=torch.bfloat16)
+    slopes, bias = torch.linspace(0.01, 0.1, 4), torch.randn(300, generator=torch.Generator().manual_seed(3))
+    found = {}
+    for device, dtype in (("cpu", torch.float64), ("cuda", torch.bfloat16)):
+        given = [x.to(device, dtype).requires_grad_() for x in (q, k, v)]
+        leaves = [x.to(device).requires_grad_() for x in (slopes, bias)]
+        mask = Mask.causal((300, 300), (64, 64))
+        if per == "device" and device == "cuda":
+            mask = bsr.DeviceMask.from_blocks(torch.from_numpy(mask.blocks()[0] > 0).cuda(), (300, 300), (64, 64))
+        numbers = dict(zip(("slopes", "bias"), leaves))
+        out = bsr.attention(*given, mask, score=score, numbers=numbers)
+        of_out = torch.randn(out.shape, generator=torch.Generator().manual_seed(4)).to(out)
+        found[device] = torch.autograd.grad(out, [*given, *leaves], of_out)
+    for ours, theirs in zip(found["cuda"], found["cpu"]):
+        error = ((ours.cpu().double() - theirs).norm() / theirs.double().norm()).item()
+        assert error < 2e-2, error
+
+
+def of_pairs(inputs, vectors, score, names, scale):
+    """Dense attention with the score of every pair in blocks of 4 x 4 on and below the diagonal."""
+    q, k, v = inputs
+    at = torch.arange(11)
+    values = {"i": at[:, None].double(), "j": at[None, :].double(), "scale": torch.tensor(scale).double()}
+    values |= {"head": torch.arange(2).double()[:, None, None], "batch": torch.arange(2).double()[:, None, None, None]}
+    for name, vector in zip(names, vectors):
+        kind = dict((name, kind) for name, kind, _ in score_of(score).vectors)[name]
+        wide = vector.reshape(*(1,) * ((2 if kind == "Heads" else 3) - vector.dim()), *vector.shape)
+        wide = vector[:, None] if kind != "Heads" and vector.dim() == 2 else wide
+        values[name] = {"Heads": wide[..., None, None], "Rows": wide[..., :, None], "Cols": wide[..., None, :]}[kind]
+    scores = score_of(score).evaluate(values | {"s": q @ k.mT})
+    stored = (at[:, None] // 4 >= at[None, :] // 4).expand(scores.shape)
+    scores = scores.masked_fill(~stored, -torch.inf)
+    return scores.softmax(-1) @ v, scores.logsumexp(-1)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -338,7 +409,6 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
             "and slopes are given",
         ),
         (lambda: vectors_of(torch.ones(3)), "`slopes` is 3 on cpu, a Heads of 1 problems, 4 heads"),
-        (lambda: vectors_of(torch.ones(4).requires_grad_()), "requires a gradient"),
         (lambda: bsr.attention(q[:, :3], k, v, mask), "divides 3"),
         (lambda: bsr.attention(q, k.float(), v, mask), "convert them"),
         (lambda: bsr.attention(q[:, :, :31], k, v, mask), "32 queries x 32 keys, and q has 31"),

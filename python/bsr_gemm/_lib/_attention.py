@@ -73,7 +73,7 @@ def attention(
     parameters, ``"|slope: f32| s * scale - slope * j"``. It may leave pairs out itself: ``"if i >= j { s * scale } else { -inf }"``.
     Parameters may be vectors, too: ``"|slopes: Heads<f32>| .."`` has an element for each head, ``Rows`` for each query, ``Cols`` for
     each key; with dimensions for problems and heads before it where those differ (problems x elements, or problems x heads x
-    elements, where 1 stands for all). Nothing is differentiated by numbers and vectors. ``scale`` is 1 / sqrt(columns) unless it is
+    elements, where 1 stands for all). Vectors that require a gradient have one; numbers have none. ``scale`` is 1 / sqrt(columns) unless it is
     given.
 
     ``split`` has several CTAs of a GPU share the keys of long tiles, which few queries or heads leave it: ``"auto"``, or 2 to 16.

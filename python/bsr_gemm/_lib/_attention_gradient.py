@@ -88,11 +88,14 @@ def gradients(
     scale: float,
     numbers: tuple[float, ...],
     vectors: tuple[Tensor, ...] = (),
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of Q, K and V."""
+    *,
+    of_vectors: tuple[bool, ...] = (),
+) -> tuple[Tensor, ...]:
+    """The gradients of Q, K and V, then of those vectors of the score for which ``of_vectors`` says so."""
     batch, heads, queries, _ = q.shape
+    wanted = [vector for vector, is_wanted in zip(vectors, of_vectors) if is_wanted]
     if 0 in q.shape or 0 in v.shape or mask.stored == 0:
-        return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        return tuple(torch.zeros_like(tensor) for tensor in (q, k, v, *wanted))
     whole, tensors = stacked(mask, batch, heads, k.shape[1]), (q, k, v)
     key, (high, wide) = whole.pattern.key, whole.sizes
     delta = (do.to(lse.dtype) * o).sum(-1)
@@ -104,13 +107,20 @@ def gradients(
     q, do = (_rows(tensor, high) for tensor in (q, do))
     k, v = (_rows(tensor, wide) for tensor in (k, v))
     p = sddmm(q, k.t(), whole.pattern, PROBABILITIES, {"lse": sums, "scale": scale})
-    slope = _correct(p, whole, q, k, sums, (mask, score, scale, numbers, vectors))
+    slope, scores = _correct(p, whole, q, k, sums, (mask, score, scale, numbers, vectors), wanted)
     linear = torch.ops.bsr_gemm.linear
     dv = linear(do.t(), p, None, key, True).t()
     ds = sddmm(do, v.t(), whole.pattern, _score_gradient(_arrays.kind_of(p)), {"p": p, "delta": delta, "scale": scale})
+    found_of_vectors = [torch.zeros_like(vector) for vector in wanted]
     if slope is not None:
         special = _arrays.index(whole.special, ds)
-        ds.index_copy_(0, special, (ds.index_select(0, special) * slope).to(ds.dtype))
+        of_scores = ds.index_select(0, special)
+        if scores is not None:
+            # What the scores are minus infinity for depends on nothing.
+            of_each = torch.where(scores.detach().isneginf(), 0, of_scores.to(scores.dtype) / scale)
+            each = torch.autograd.grad(scores, wanted, of_each, allow_unused=True)
+            found_of_vectors = [zero if found is None else found for found, zero in zip(each, found_of_vectors)]
+        ds.index_copy_(0, special, (of_scores * slope).to(ds.dtype))
     dq = linear(k.t(), ds, None, key, False).t()
     dk = linear(q.t(), ds, None, key, True).t()
 
@@ -118,7 +128,7 @@ def gradients(
         rows = found.reshape(*of.shape[:2], -1, of.shape[3])[:, :, : of.shape[2]]
         return torch.empty_like(of).copy_(rows)
 
-    return tuple(map(laid_out, (dq, dk, dv), tensors))  # type: ignore[return-value]
+    return *map(laid_out, (dq, dk, dv), tensors), *found_of_vectors
 
 
 PROBABILITIES = "|lse: Rows<f32>, scale: f32| exp(scale * acc - lse)"
@@ -142,12 +152,13 @@ def _correct(
     k: Tensor,
     sums: Tensor,
     how: tuple[AttentionMask, str | None, float, tuple, tuple],
-) -> Tensor | None:
+    wanted: list[Tensor],
+) -> tuple[Tensor | None, Tensor | None]:
     """Brings the probabilities of special blocks to their scores; their scores' derivatives by the scaled product, where
-    there are other than 1."""
+    there are other than 1, and the scores themselves where they depend on vectors whose gradients are wanted."""
     mask, closure, scale, numbers, vectors = how
     if whole.of_special is None:
-        return None
+        return None, None
     (bm, bk), (_, keys) = mask.block, mask.sizes
     places = _arrays.index(whole.places, p)
     query = (places[:, 0, None] + torch.arange(bm, device=p.device))[:, :, None]
@@ -156,7 +167,7 @@ def _correct(
     score = None if closure is None else score_of(closure)
     if score is None:
         p.index_copy_(0, special, torch.where(inside, p.index_select(0, special), 0))
-        return None
+        return None, None
     kind = torch.float64 if p.dtype == torch.float64 else torch.float32
     values = {
         name: torch.as_tensor(number, dtype=kind, device=p.device) for name, number in zip(score.numbers, numbers)
@@ -167,7 +178,8 @@ def _correct(
         # Queries and keys beyond the last ones have its elements, and no probabilities.
         at = {"Rows": query, "Cols": key}.get(word, torch.zeros_like(query[:, :1])).clamp(max=vector.shape[2] - 1)
         of_problem = places[:, 3, None, None].clamp(max=vector.shape[0] - 1)
-        values[name] = vector[of_problem, places[:, 2, None, None].clamp(max=vector.shape[1] - 1), at].to(kind)
+        with torch.enable_grad():
+            values[name] = vector[of_problem, places[:, 2, None, None].clamp(max=vector.shape[1] - 1), at].to(kind)
     values["scale"] = torch.as_tensor(scale, dtype=kind, device=p.device)
     partial = _arrays.index(whole.is_partial, p)[:, None, None]
     if score.is_mask:
@@ -175,17 +187,20 @@ def _correct(
         attended = score.evaluate(values | {"s": torch.ones((), dtype=kind, device=p.device)}) > -torch.inf
         kept = inside & (attended | ~partial)
         p.index_copy_(0, special, torch.where(kept, p.index_select(0, special), 0))
-        return None
+        return None, None
     s = sddmm(q, k.t(), whole.of_special, "|| acc", {}, torch.float64 if kind == torch.float64 else torch.float32)
     with torch.enable_grad():
         s.requires_grad_()
         scores = torch.where(partial, score.evaluate(values | {"s": s}), s * values["scale"])
-        (slope,) = torch.autograd.grad(scores.sum(), s) if scores.requires_grad else (torch.zeros_like(s),)
+        depends = scores.requires_grad
+        (slope,) = (
+            torch.autograd.grad(scores.sum(), s, retain_graph=bool(wanted)) if depends else (torch.zeros_like(s),)
+        )
     row = torch.arange(sums.shape[0], device=p.device).reshape(-1, bm)
     of_rows = sums[row.index_select(0, _arrays.index(whole.block_rows, p))][:, :, None]
     probabilities = torch.where(inside, (scores.detach() - of_rows).exp(), 0)
     p.index_copy_(0, special, probabilities.to(p.dtype))
-    return torch.where(inside, slope / values["scale"], 0)
+    return torch.where(inside, slope / values["scale"], 0), scores if wanted and depends else None
 
 
 def sddmm(

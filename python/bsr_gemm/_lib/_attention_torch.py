@@ -24,7 +24,13 @@ for _constant in (_calls.resolved, _masks.by_rule, _combined.combined):
 def attention(call: Call, lse: bool, split: str | None) -> Any:
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
-    wants_gradient = _torch._wants_gradient(q, k, v)
+    of_vectors = _torch._wants_gradient(*call.vectors)
+    if of_vectors and (is_transformed() or _torch.is_dynamo_compiling()):
+        raise Error(
+            "vectors of a score have no gradient under `torch.compile` and transforms of torch.func\n"
+            "  help: an attention outside of these, or `detach()`"
+        )
+    wants_gradient = of_vectors or _torch._wants_gradient(q, k, v)
     settings = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
     if _is_launch(q, k, v):
         out, sums = _attention_cuda(q, k, v, *settings, call.vectors, split)
@@ -180,11 +186,7 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
             "the gradient of an attention needs its LSE, which was not stored\n"
             "  help: `torch.ops.bsr_gemm.attention` with lse, or `bsr_gemm.attention`, which stores it"
         )
-    if getattr(ctx.held, "generation", 0) != ctx.generation:
-        raise Error(
-            "the DeviceMask has changed since the attention whose gradient is computed\n"
-            "  help: `changed()` after the backward pass, or a mask for each attention"
-        )
+    _refuse_changed(ctx)
     if do is None and dlse is None:
         return None, None, None, *ctx.none
     do = torch.zeros_like(o) if do is None else do
@@ -194,6 +196,34 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
         gradient = _attention_gradient_cuda if is_launch else torch.ops.bsr_gemm.attention_gradient
         found = gradient(do, dlse, q, k, v, o, lse, *ctx.settings, vectors)
     return *once(tuple(found), do, q, k, v), *ctx.none
+
+
+def _backward_of_vectors(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    """The same with the gradients of those vectors of the score that want one: as products, whatever kernels there are."""
+    wanted = ctx.needs_input_grad[4:]
+    if not any(wanted) or (do is None and dlse is None):
+        return _backward(ctx, do, dlse)
+    _refuse_changed(ctx)
+    q, k, v, o, lse, *vectors = ctx.saved_tensors
+    mask, score, scale, numbers = ctx.settings
+    found = _found(q, k, mask)
+    leaves = tuple(vector.detach().requires_grad_(is_wanted) for vector, is_wanted in zip(vectors, wanted))
+    do = torch.zeros_like(o) if do is None else do
+    with torch.no_grad():
+        how = (found.to_mask() if found.on_device else found, score, scale, tuple(numbers), leaves)
+        dq, dk, dv, *of_each = gradients(do, dlse, q, k, v, o, lse, *how, of_vectors=wanted)
+    each = iter(of_each)
+    of_vectors = [next(each) if is_wanted else None for is_wanted in wanted]
+    dq, dk, dv, *of_vectors = once((dq, dk, dv, *of_vectors), do, q, k, v)
+    return dq, dk, dv, None, *of_vectors
+
+
+def _refuse_changed(ctx: Any) -> None:
+    if getattr(ctx.held, "generation", 0) != ctx.generation:
+        raise Error(
+            "the DeviceMask has changed since the attention whose gradient is computed\n"
+            "  help: `changed()` after the backward pass, or a mask for each attention"
+        )
 
 
 operator(
@@ -256,4 +286,4 @@ class EagerAttention(torch.autograd.Function):
         Attention.setup_context(ctx, inputs, output)
         return output
 
-    backward = staticmethod(_backward)
+    backward = staticmethod(_backward_of_vectors)

@@ -138,8 +138,6 @@ def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
     """A vector of a score as problems x heads x elements, of the type that the score reads."""
     name, kind, element = parameter
     (problems, heads, queries, _), keys = call.q.shape, call.k.shape[2]
-    if vector.requires_grad:
-        raise Error(f"`{name}` requires a gradient, and the vectors of a score have none\n  help: `{name}.detach()`")
     shape = tuple(vector.shape)
     if kind == "Heads":
         elements, seen = 1, (*(1,) * (2 - len(shape)), *shape, 1)
