@@ -184,6 +184,7 @@ class DeviceWork:
     def __init__(self, loaded: Any, mask: Any, q: tuple[int, ...], v: tuple[int, ...], device: torch.device) -> None:
         # The mask's own end is that of its work.
         self.mask, self.made = weakref.ref(mask), -1
+        self.count, self.graph = 0, None
         self.lists = [Lists(form, mask, q, v, device) for form in loaded.forms(list(q), list(v))]
         self.native = loaded.listed(list(q), list(v), [lists.native() for lists in self.lists])
 
@@ -197,10 +198,30 @@ class DeviceWork:
         mask, captured = self.mask(), torch.cuda.is_current_stream_capturing()
         if mask is None or (self.made == mask.generation and not captured):
             return
+        if captured or self.count == 0:
+            self._list(mask)
+        else:
+            self._replay(mask)
+        self.count += not captured
+        self.made = -1 if captured else mask.generation
+
+    def _list(self, mask: Any) -> None:
         blocks = blocks_of(mask)
         for lists in self.lists:
             lists.refresh(blocks)
-        self.made = -1 if captured else mask.generation
+
+    def _replay(self, mask: Any) -> None:
+        """The same as a graph: its hundred small operations would cost the host more than the attention takes."""
+        if self.graph is None:
+            graph, stream, current = torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.current_stream()
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):
+                graph.capture_begin(capture_error_mode="thread_local")
+                self._list(mask)
+                graph.capture_end()
+            current.wait_stream(stream)
+            self.graph = graph
+        self.graph.replay()
 
 
 def is_listed(form: Any) -> bool:
