@@ -83,7 +83,7 @@ def gradients(
     v: Tensor,
     o: Tensor,
     lse: Tensor,
-    mask: AttentionMask,
+    mask: Any,
     score: str | None,
     scale: float,
     numbers: tuple[float, ...],
@@ -91,7 +91,11 @@ def gradients(
     *,
     of_vectors: tuple[bool, ...] = (),
 ) -> tuple[Tensor, ...]:
-    """The gradients of Q, K and V, then of those vectors of the score for which ``of_vectors`` says so."""
+    """The gradients of Q, K and V, then of those vectors of the score for which ``of_vectors`` says so.
+
+    A mask on a GPU is copied to the host, which waits for it.
+    """
+    mask = mask.to_mask() if mask.on_device else mask
     batch, heads, queries, _ = q.shape
     wanted = [vector for vector, is_wanted in zip(vectors, of_vectors) if is_wanted]
     if 0 in q.shape or 0 in v.shape or mask.stored == 0:

@@ -148,7 +148,6 @@ def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 
 def _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
     found = _found(q, k, mask)
-    found = found.to_mask() if found.on_device else found
     return gradients(do, dlse, q, k, v, o, lse, found, score, scale, tuple(numbers), tuple(vectors or ()))
 
 
@@ -169,7 +168,7 @@ def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     q, k, v, mask, score, scale, numbers, lse, vectors, _ = inputs
     ctx.settings, ctx.held = (mask, score, scale, list(numbers)), find(mask, (q.shape[2], k.shape[2]))
-    ctx.has_sums, ctx.generation = lse, getattr(ctx.held, "generation", 0)
+    ctx.has_sums, ctx.generation = lse, ctx.held.generation
     ctx.set_materialize_grads(False)
     if not lse:
         ctx.mark_non_differentiable(output[1])
@@ -206,11 +205,10 @@ def _backward_of_vectors(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tu
     _refuse_changed(ctx)
     q, k, v, o, lse, *vectors = ctx.saved_tensors
     mask, score, scale, numbers = ctx.settings
-    found = _found(q, k, mask)
     leaves = tuple(vector.detach().requires_grad_(is_wanted) for vector, is_wanted in zip(vectors, wanted))
     do = torch.zeros_like(o) if do is None else do
     with torch.no_grad():
-        how = (found.to_mask() if found.on_device else found, score, scale, tuple(numbers), leaves)
+        how = (_found(q, k, mask), score, scale, tuple(numbers), leaves)
         dq, dk, dv, *of_each = gradients(do, dlse, q, k, v, o, lse, *how, of_vectors=wanted)
     each = iter(of_each)
     of_vectors = [next(each) if is_wanted else None for is_wanted in wanted]
@@ -219,7 +217,7 @@ def _backward_of_vectors(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tu
 
 
 def _refuse_changed(ctx: Any) -> None:
-    if getattr(ctx.held, "generation", 0) != ctx.generation:
+    if ctx.held.generation != ctx.generation:
         raise Error(
             "the DeviceMask has changed since the attention whose gradient is computed\n"
             "  help: `changed()` after the backward pass, or a mask for each attention"

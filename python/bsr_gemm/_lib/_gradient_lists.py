@@ -60,7 +60,7 @@ class Lists:
     """The lists of one kernel for tensors of one shape: heads, tiles and steps, at places that stay."""
 
     def __init__(self, form: Any, mask: Any, q: tuple[int, ...], v: tuple[int, ...], device: torch.device) -> None:
-        self.form, self.per, self.of_keys = form, mask.per, form.of_keys
+        self.per, self.of_keys = mask.per, form.of_keys
         self.problems, self.heads, self.key_heads = q[0], q[1], v[1]
         (tile, own, self.run, self.other), (self.consumers, uniform) = form.rows, form.consumers
         queries, keys = q[2], v[2]
@@ -184,7 +184,7 @@ class DeviceWork:
     def __init__(self, loaded: Any, mask: Any, q: tuple[int, ...], v: tuple[int, ...], device: torch.device) -> None:
         # The mask's own end is that of its work.
         self.mask, self.made = weakref.ref(mask), -1
-        self.count, self.graph = 0, None
+        self.was_listed, self.graph = False, None
         self.lists = [Lists(form, mask, q, v, device) for form in loaded.forms(list(q), list(v))]
         self.native = loaded.listed(list(q), list(v), [lists.native() for lists in self.lists])
 
@@ -198,11 +198,11 @@ class DeviceWork:
         mask, captured = self.mask(), torch.cuda.is_current_stream_capturing()
         if mask is None or (self.made == mask.generation and not captured):
             return
-        if captured or self.count == 0:
+        if captured or not self.was_listed:
             self._list(mask)
         else:
             self._replay(mask)
-        self.count += not captured
+        self.was_listed |= not captured
         self.made = -1 if captured else mask.generation
 
     def _list(self, mask: Any) -> None:

@@ -77,8 +77,8 @@ class AttentionMask:
         lists = [(start.tobytes(), c.tobytes(), p.tobytes()) for start, c, p in zip(starts, columns, flags)]
         self._take(_Native(_pair(sizes, "sizes"), _pair(block, "block"), per, lists), mask)
 
-    #: Masks whose lists are tensors are another class.
-    on_device = False
+    #: Masks whose lists are tensors are another class, and change.
+    on_device, generation = False, 0
 
     mask: str | None
     sizes: tuple[int, int]
