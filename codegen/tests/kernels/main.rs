@@ -2,6 +2,7 @@
 //! links the compiler.
 #![allow(clippy::unwrap_used)]
 
+mod assembled;
 mod families;
 mod fingerprints;
 mod golden;

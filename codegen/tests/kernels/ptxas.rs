@@ -4,7 +4,6 @@
 //! the log is read line by line. Without ptxas the tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_PTXAS=1`
 //! they fail instead.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bsr_codegen::probes::Probes;
 use bsr_codegen::{Arch, KernelSpec, Plan};
 
+use crate::assembled::Group;
 use crate::matrix;
 use crate::matrix::epilogues;
 
@@ -55,7 +55,10 @@ fn probed_plans_assemble_cleanly() {
 #[test]
 #[ignore = "hundreds of kernels"]
 fn every_probed_plan_assembles_cleanly() {
-    assemble_all(&probed(matrix::plans().into_iter().chain(epilogues::plans())), "all-probed");
+    let plans = probed(matrix::plans().into_iter().chain(epilogues::plans()));
+    if let Some(ptxas) = ptxas() {
+        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), "all-probed");
+    }
 }
 
 /// Uniform registers are the scarce ones here: 63 of a warp, and ptxas prefers them.
@@ -96,7 +99,9 @@ fn every_size_type_and_layout_assembles_cleanly() {
             }
         }
     }
-    assemble_all(&plans, "everything");
+    if let Some(ptxas) = ptxas() {
+        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), "everything");
+    }
 }
 
 fn sizes() -> impl Iterator<Item = (u32, u32, u32)> {
@@ -106,32 +111,28 @@ fn sizes() -> impl Iterator<Item = (u32, u32, u32)> {
     bms.flat_map(move |bm| bns.into_iter().flat_map(move |bn| bks.map(|bk| (bm, bn, bk))))
 }
 
-/// Assembles these plans for their own target and, since newer GPUs compile older kernels too, for Hopper.
+/// Of kernels that ptxas has accepted before, one in so many is assembled again.
+const SAMPLE: usize = 16;
+
+/// ptxas accepts these plans for their own target and, since newer GPUs compile older kernels too, for Hopper: all of them,
+/// unless they are recorded.
 pub(crate) fn assemble_all(plans: &[Plan], name: &str) {
     let Some(ptxas) = ptxas() else { return };
-    let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
-    let work = |folder: &Path| {
-        while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-            for target in BTreeSet::from([known(plan.arch().target), Arch::SM_90A.target]) {
-                let complaints = ptxas.assemble_for(target, plan.ptx().text(), folder);
-                if !complaints.is_empty() {
-                    let (spec, lines) = (plan.spec(), complaints.join("\n    "));
-                    bad.lock().unwrap().push(format!("{spec} for {target}\n    {lines}"));
-                }
-            }
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let (folder, work) = (folder(&format!("{name}-{thread}")), &work);
-            scope.spawn(move || work(&folder));
-        }
-    });
-    let mut bad = bad.into_inner().unwrap();
-    bad.sort();
-    tell(&format!("{}: {} plans assembled, {} of them badly", ptxas.version, plans.len(), bad.len()));
-    assert!(bad.is_empty(), "{}", bad.join("\n"));
+    let texts: Vec<_> = plans.iter().map(|plan| (targets(plan), plan.ptx())).collect();
+    let texts = texts.iter().map(|(targets, ptx)| (targets.as_slice(), ptx.text()));
+    let group = Group::of(name, &ptxas.version, texts);
+    if group.is_recorded() {
+        ptxas.assemble_plans(&plans.iter().step_by(SAMPLE).collect::<Vec<_>>(), name);
+    } else {
+        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), name);
+        group.record();
+    }
+}
+
+/// What a plan is assembled for.
+fn targets(plan: &Plan) -> Vec<&'static str> {
+    let own = known(plan.arch().target);
+    if own == Arch::SM_90A.target { vec![own] } else { vec![own, Arch::SM_90A.target] }
 }
 
 /// ptxas 13 no longer assembles for sm_70: such kernels go through it for the next architecture.
@@ -239,6 +240,33 @@ fn ptxas() -> Option<Ptxas> {
 }
 
 impl Ptxas {
+    /// Assembles these plans on all cores and panics where one is not clean.
+    fn assemble_plans(&self, plans: &[&Plan], name: &str) {
+        let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
+        let work = |folder: &Path| {
+            while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                for target in targets(plan) {
+                    let complaints = self.assemble_for(target, plan.ptx().text(), folder);
+                    if !complaints.is_empty() {
+                        let (spec, lines) = (plan.spec(), complaints.join("\n    "));
+                        bad.lock().unwrap().push(format!("{spec} for {target}\n    {lines}"));
+                    }
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (folder, work) = (folder(&format!("{name}-{thread}")), &work);
+                scope.spawn(move || work(&folder));
+            }
+        });
+        let mut bad = bad.into_inner().unwrap();
+        bad.sort();
+        tell(&format!("{}: {} plans assembled, {} of them badly", self.version, plans.len(), bad.len()));
+        assert!(bad.is_empty(), "{}", bad.join("\n"));
+    }
+
     /// Assembles `text` and returns what is wrong with the outcome.
     fn assemble(&self, plan: &Plan, text: &str, folder: &Path) -> Vec<String> {
         self.assemble_for(plan.arch().target, text, folder)
