@@ -6,7 +6,7 @@
 
 Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
-Attention   attention, AttentionMask, DeviceMask, simulate_attention
+Attention   attention, block_sparse_attention, AttentionMask, DeviceMask, simulate_attention
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
 Choices     explain, tune, sweep, set_tuning
@@ -35,6 +35,7 @@ from ._lib._tuning import Choice, Sweep, explain, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
+    from ._lib._block_sparse import block_sparse_attention
     from ._lib._device_masks import DeviceMask
     from ._lib._device_patterns import DevicePattern
 
@@ -59,6 +60,7 @@ __all__ = [
     "Sweep",
     "__version__",
     "attention",
+    "block_sparse_attention",
     "bsr_gemm",
     "empty_cache",
     "explain",
@@ -97,7 +99,12 @@ def empty_cache() -> None:
 
 
 #: Layers, and patterns of tensors: they need PyTorch, which is imported where they are asked for.
-_OF_TORCH = {"nn": ".nn", "DeviceMask": "._lib._device_masks", "DevicePattern": "._lib._device_patterns"}
+_OF_TORCH = {
+    "nn": ".nn",
+    "DeviceMask": "._lib._device_masks",
+    "DevicePattern": "._lib._device_patterns",
+    "block_sparse_attention": "._lib._block_sparse",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -109,5 +116,5 @@ def __getattr__(name: str) -> Any:
 
 if "torch" in sys.modules:
     # Exported programs find their operators, and PyTorch's compiler what it takes as constants.
-    for _name in ("_attention_torch", "_float8"):
+    for _name in ("_block_sparse", "_float8"):
         importlib.import_module(f"._lib.{_name}", __name__)

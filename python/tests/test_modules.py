@@ -17,6 +17,7 @@ _operands
 _operators
 _score
 _syntax
+_block_flags
 _cluster
 _mask_arrays
 _patterns
@@ -48,6 +49,7 @@ _patterned
 _shards
 _tuning
 _attention_torch
+_block_sparse
 _layers
 _attention
 _dynamic

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._conditions import condition_of
+from ._block_flags import Derivation, of_lists, of_scores
+from ._conditions import CAUSAL, condition_of
 from ._device_patterns import DevicePattern, check_lists
-from ._mask_arrays import per_of
+from ._mask_arrays import counted, per_of
 from ._masks import AttentionMask, _alive
 from ._native import Error
 from ._patterns import _pair, grid_of
@@ -95,7 +96,7 @@ class DeviceMask:
         self._pattern = DevicePattern((starts * bm, columns * bk), self.block, indptr, indices, capacity)
 
     _bytes: Tensor | None
-    _derivation: _Derivation | None
+    _derivation: Derivation | None
     _partial: Tensor | None
     block: tuple[int, int]
     sizes: tuple[int, int]
@@ -146,11 +147,47 @@ class DeviceMask:
         if block_mask.full_kv_num_blocks is not None:
             # A block of both lists is partial.
             lists.insert(0, (block_mask.full_kv_num_blocks, block_mask.full_kv_indices, 1))
-        rows, columns = grid_of(sizes, block)
-        counts = lists[0][0]
-        flags = torch.zeros((*counts.shape[:-1], rows, columns), dtype=torch.uint8, device=counts.device)
+        return cls._derived(functools.partial(of_lists, lists, grid_of(sizes, block)), sizes, block, mask, capacity)
+
+    @classmethod
+    def top_k(
+        cls,
+        scores: Tensor,
+        sizes: Any,
+        block: Any = (128, 128),
+        *,
+        count: int,
+        threshold: float | None = None,
+        causal: bool = False,
+        capacity: int | None = None,
+    ) -> DeviceMask:
+        """The ``count`` blocks of each row of blocks with the greatest ``scores``, of equal ones the first: ``[rows, columns]`` of
+        blocks, or ``[problems, heads, rows, columns]``, where 1 stands for all.
+
+        Blocks whose score is not above ``threshold``, is minus infinity or NaN are not stored. With ``causal`` only keys up to
+        their query count, and only blocks that have such keys are chosen. After the scores have changed in place,
+        :meth:`changed` has the next attention choose again, where the scores are.
+        """
+        grid, number = grid_of(_pair(sizes, "sizes"), _pair(block, "block")), counted(count, "count")
+        shape = tuple(scores.shape) if isinstance(scores, Tensor) else ()
+        if len(shape) not in (2, 4) or shape[-2:] != grid or not scores.dtype.is_floating_point:
+            raise Error(
+                f"scores is {_described(scores)}\n  help: floating-point numbers for {grid[0]} x {grid[1]} blocks, or for problems x "
+                "heads x them"
+            )
+        limits = (_pair(sizes, "sizes"), _pair(block, "block")) if causal else None
+        compute = functools.partial(of_scores, scores, number, threshold, limits)
+        room = scores.numel() // max(1, grid[1]) * min(number, grid[1]) if capacity is None else capacity
+        return cls._derived(compute, sizes, block, CAUSAL if causal else None, room)
+
+    @classmethod
+    def _derived(
+        cls, compute: Callable[[], Tensor], sizes: Any, block: Any, mask: str | None, capacity: int | None
+    ) -> DeviceMask:
+        """The mask of flags that are computed of other tensors, now and after every change."""
+        flags = compute().contiguous()
         built = cls.from_blocks(flags, sizes, block, mask=mask, capacity=capacity)
-        built._derivation = _Derivation(lists, flags)
+        built._derivation = Derivation(compute, flags)
         return built
 
     def _start(self, sizes: Any, block: Any, mask: str | None) -> None:
@@ -202,7 +239,7 @@ class DeviceMask:
         self.generation += 1
         self._pattern.changed()
         if self._derivation is not None:
-            self._derivation.is_made = False
+            self._derivation.is_current = False
         if self._view is not None:
             self._view.changed()
         if self._scored is not None:
@@ -292,6 +329,8 @@ class DeviceMask:
 
     def __reduce__(self):
         how = {"mask": self.mask, "capacity": self.capacity}
+        if self._derivation is not None:
+            self._derivation.refresh()
         if self._bytes is not None:
             return functools.partial(DeviceMask.from_blocks, **how), (self._bytes, self.sizes, self.block)
         lists = (self._pattern.row_ptr, self._pattern.col_idx, self._partial)
@@ -303,30 +342,7 @@ class DeviceMask:
         return f"DeviceMask({queries} x {keys}, up to {self.capacity} blocks of {bm} x {bk}{per}, on {self.device})"
 
 
-class _Derivation:
-    """Bytes of blocks that are made of FlexAttention's lists where they are."""
-
-    def __init__(self, lists: list[tuple[Tensor, Tensor, int]], flags: Tensor) -> None:
-        self.lists, self.flags, self.is_made = lists, flags, False
-
-    def refresh(self) -> None:
-        """Makes them, if they are not those of the lists; in a graph that is captured, always. Nothing synchronizes."""
-        captured = self.flags.is_cuda and torch.cuda.is_current_stream_capturing()
-        if self.is_made and not captured:
-            return
-        rows, columns = self.flags.shape[-2:]
-        # A column more takes what is no block: entries behind the counts, which mean nothing, and what is out of range.
-        wide = self.flags.new_zeros((*self.flags.shape[:-1], columns + 1))
-        for counts, indices, flag in self.lists:
-            counts, indices = counts[..., :rows, None], indices[..., :rows, :].long()
-            counted = torch.arange(indices.shape[-1], device=indices.device) < counts
-            places = torch.where(counted & (indices >= 0) & (indices < columns), indices, columns)
-            wide.scatter_(-1, places, flag)
-        self.flags.copy_(wide[..., :columns])
-        self.is_made = not captured
-
-
-def _refreshed(derivation: _Derivation, launch: Callable, *places: int) -> None:
+def _refreshed(derivation: Derivation, launch: Callable, *places: int) -> None:
     derivation.refresh()
     launch(*places)
 
