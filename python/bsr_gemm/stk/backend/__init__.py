@@ -1,0 +1,1 @@
+"""What MegaBlocks uses of ``stk.backend``."""
