@@ -8,6 +8,7 @@ Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
 Attention   attention, block_sparse_attention, AttentionMask, DeviceMask, simulate_attention
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
+Models      bsr_gemm.transformers, bsr_gemm.stk: names of other libraries (with these, or with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
 Choices     explain, tune, sweep, set_tuning
 

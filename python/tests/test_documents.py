@@ -31,7 +31,8 @@ def test_the_code_of_a_page_runs(page, tmp_path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("scipy")
     path = BOOK / page if page != "README.md" else ROOT / "python/README.md"
-    has = {"torchao": importlib.util.find_spec("torchao") is not None, "sweep": True, "gpu": False}
+    has = {name: importlib.util.find_spec(name) is not None for name in ("torchao", "transformers")}
+    has |= {"sweep": True, "gpu": False}
     texts = [text for marks, text in blocks(path) if all(has[mark] for mark in marks)]
     # From a file, as kernels are read from their source.
     program = tmp_path / "page.py"
@@ -54,7 +55,14 @@ def test_help_begins_with_what_is_for_users() -> None:
     text = pydoc.render_doc(bsr, renderer=pydoc.plaintext)
     summary, _, rest = text.partition("PACKAGE CONTENTS")
     modules = rest.partition("CLASSES")[0].split("\n")
-    assert [line.strip() for line in modules if line.strip()] == ["__main__", "_lib (package)", "nn", "parallel"]
+    assert [line.strip() for line in modules if line.strip()] == [
+        "__main__",
+        "_lib (package)",
+        "nn",
+        "parallel",
+        "stk (package)",
+        "transformers",
+    ]
     for heading in ("Matrices", "Products", "Attention", "Layers", "Kernels", "Choices"):
         names = re.search(rf"{heading} +(.*)", summary).group(1)
         for name in re.findall(r"\w+(?:\.\w+)*", names.replace("w @ x, ", "").replace("(with PyTorch)", "")):
