@@ -130,7 +130,14 @@ def test_gradients_are_those_of_every_pair(shape, key_heads, keys, mask, pairs) 
 
 
 @pytest.mark.parametrize(
-    "score", [SCORE, SLOPED, CAPPED, "let x = s * scale; x - 0.1 * x * x + 0.01 * head * j - batch"]
+    "score",
+    [
+        SCORE,
+        SLOPED,
+        CAPPED,
+        "let x = s * scale; x - 0.1 * x * x + 0.01 * head * j - batch",
+        "s * scale * cos(0.3 * (i - j)) + sin(s) * floor(j / 3)",
+    ],
 )
 def test_gradcheck(score) -> None:
     numbers = {"slope": 0.25} if score == SLOPED else ()

@@ -1,6 +1,6 @@
 //! Functions as instructions: what the hardware approximates, made whole.
 //!
-//! `ex2`, `rcp`, `sqrt`, `rsqrt` and `lg2` are one instruction of the multi-function unit each. `tanh.approx` is too,
+//! `ex2`, `rcp`, `sqrt`, `rsqrt`, `lg2`, `sin` and `cos` are one instruction of the multi-function unit each. `tanh.approx` is too,
 //! but with a relative error of 2^-11, so that hyperbolic tangents are made of exponentials instead.
 
 use std::f64::consts::{LN_2, LOG2_E};
@@ -49,6 +49,9 @@ pub(super) fn apply(function: Function, to: &str, x: &str) -> Vec<String> {
         Function::Reciprocal => vec![format!("rcp.approx.f32 {to}, {x}")],
         Function::Sqrt => vec![format!("sqrt.approx.f32 {to}, {x}")],
         Function::Rsqrt => vec![format!("rsqrt.approx.f32 {to}, {x}")],
+        Function::Sin => vec![format!("sin.approx.f32 {to}, {x}")],
+        Function::Cos => vec![format!("cos.approx.f32 {to}, {x}")],
+        Function::Floor => vec![format!("cvt.rmi.f32.f32 {to}, {x}")],
         Function::Log => {
             vec![format!("lg2.approx.f32 %f_step0, {x}"), format!("mul.f32 {to}, %f_step0, {}", constant(LN_2))]
         }

@@ -8,6 +8,9 @@ pub(crate) enum Function {
     Log,
     Sqrt,
     Rsqrt,
+    Sin,
+    Cos,
+    Floor,
     Tanh,
     Sigmoid,
     Silu,
@@ -18,12 +21,15 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    pub(crate) const ALL: [(&'static str, Self); 10] = [
+    pub(crate) const ALL: [(&'static str, Self); 13] = [
         ("abs", Self::Abs),
         ("exp", Self::Exp),
         ("log", Self::Log),
         ("sqrt", Self::Sqrt),
         ("rsqrt", Self::Rsqrt),
+        ("sin", Self::Sin),
+        ("cos", Self::Cos),
+        ("floor", Self::Floor),
         ("tanh", Self::Tanh),
         ("sigmoid", Self::Sigmoid),
         ("silu", Self::Silu),

@@ -371,10 +371,10 @@ impl Program {
     /// arguments are exact.
     ///
     /// Bounds follow from those of `ex2.approx` and `div.full` (2 ulp), `rcp.approx` (1 ulp), `lg2.approx` (2^-22,
-    /// absolute between 1/2 and 2), `sqrt.approx` (2^-23) and `rsqrt.approx` (2^-22.9) in the PTX ISA, section
+    /// absolute between 1/2 and 2), `sqrt.approx` (2^-23), `rsqrt.approx` (2^-22.9), `sin.approx` and `cos.approx` in the PTX ISA, section
     /// "Floating Point Instructions", and from fits of our own. Where a bound holds |x|, rounding the argument of an
     /// exponential is what counts. Subnormal values of exponentials are 0: `sigmoid`, `silu` and `gelu` are 0 where e^x is.
-    pub const FUNCTIONS: [(&'static str, &'static str, &'static str, &'static str); 18] = [
+    pub const FUNCTIONS: [(&'static str, &'static str, &'static str, &'static str); 21] = [
         ("fma", "x, y, z", "x y + z, rounded once", "2^-24"),
         ("min", "x, y", "the smaller; NaN if either is", "0"),
         ("max", "x, y", "the larger; NaN if either is", "0"),
@@ -386,6 +386,9 @@ impl Program {
         ("log", "x", "the natural logarithm", "2^-21; absolute between 1/2 and 2"),
         ("sqrt", "x", "the square root", "2^-22"),
         ("rsqrt", "x", "1 / sqrt(x)", "2^-22"),
+        ("sin", "x", "the sine of x in radians", "absolute: 2^-20.5 to |x| = 2 pi, 2^-14.7 to 100 pi"),
+        ("cos", "x", "the cosine of x in radians", "absolute: 2^-20.5 to |x| = 2 pi, 2^-14.7 to 100 pi"),
+        ("floor", "x", "the largest integer that is not above x", "0"),
         ("tanh", "x", "the hyperbolic tangent", "2^-20"),
         ("sigmoid", "x", "1 / (1 + e^-x)", "2^-20 + |x| 2^-23"),
         ("silu", "x", "x sigmoid(x)", "2^-20 + |x| 2^-23"),

@@ -1,5 +1,6 @@
 //! How a score depends on the product of its query and key.
 
+use super::functions::Function;
 use super::program::{Given, Id, Node, Program};
 
 /// The derivative of a value by the product.
@@ -34,6 +35,8 @@ impl Program {
             Node::Sub(a, b) if of(b)? == Slope::Zero => of(a),
             Node::Mul(a, b) => self.product((a, of(a)?), (b, of(b)?)),
             Node::Fma(a, b, c) => sum(self.product((a, of(a)?), (b, of(b)?))?, of(c)?),
+            // It has steps, and no slope between them.
+            Node::Apply(Function::Floor, _) => Some(Slope::Zero),
             // What is compared only chooses.
             Node::Select(_, _, _, x, y) => match (of(x)?, of(y)?) {
                 (Slope::Any, slope) | (slope, Slope::Any) => Some(slope),
@@ -80,7 +83,10 @@ mod tests {
             ("|bias: f32| fma(s, scale, bias * exp(j))", true),
             ("|| -inf", true),
             ("|| if s < 0 { s * scale + 1 } else { s * scale }", true),
+            ("|| s * scale + floor(s) + sin(i - j)", true),
             ("|| s", false),
+            ("|| s * scale + sin(s)", false),
+            ("|| floor(s * scale)", false),
             ("|| s * scale * 2", false),
             ("|| i - j", false),
             ("|| i - s * scale", false),

@@ -234,6 +234,8 @@ def _range(tree: Tree, ranges: dict[str, Range]) -> Range:
         case ("call", "abs", part):
             least, most = _range(part, ranges)
             return np.maximum(np.maximum(least, -most), 0.0), np.maximum(-least, most)
+        case ("call", "floor", part):
+            return tuple(map(np.floor, _range(part, ranges)))
         case ("call", "min" | "max" as name, first, second):
             a, b = _range(first, ranges), _range(second, ranges)
             of = np.minimum if name == "min" else np.maximum

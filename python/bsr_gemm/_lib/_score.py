@@ -305,7 +305,7 @@ _FUNCTIONS: dict[str, Callable] = {
     "gelu_erf": lambda x: _gelu("none")(x),
     **{
         name: (lambda x, name=name: getattr(x, name)())
-        for name in ("abs", "exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid")
+        for name in ("abs", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "floor", "tanh", "sigmoid")
     },
 }
 

@@ -111,6 +111,7 @@ fn arithmetic_is_rounded_once() {
     }
     holds("acc as bf16", |_| two(-30));
     holds("acc as f16", |_| two(-30));
+    holds("floor(acc)", |_| two(-30));
     holds("1 / acc", |_| two(-22));
     holds("acc / 3", |_| two(-22));
     holds("acc / (1 + abs(acc))", |_| two(-21));
@@ -122,6 +123,18 @@ fn exponentials_and_logarithms_keep_their_bounds() {
     holds("sqrt(acc)", |_| two(-22));
     holds("rsqrt(acc)", |_| two(-22));
     holds("log(acc)", |x| two(-21) / if (0.5..2.0).contains(&x) { x.ln().abs().max(two(-40)) } else { 1.0 });
+}
+
+#[test]
+fn sines_and_cosines_keep_their_bounds() {
+    for (function, want) in [("sin", f64::sin as fn(f64) -> f64), ("cos", f64::cos)] {
+        let values = values();
+        let found = run(format!("|| {function}(acc)").parse().unwrap(), &values);
+        for (x, got) in values.iter().zip(found) {
+            let error = (f64::from(got) - want(f64::from(*x))).abs();
+            assert!(if x.is_finite() { error <= two(-24) } else { got.is_nan() }, "{function} of {x:e}: {got:e}");
+        }
+    }
 }
 
 #[test]
