@@ -77,6 +77,7 @@ templates! {
     "attention/softmax",
     "attention/step_done",
     "attention/store",
+    "attention/sums_with_sinks",
     "attention_backward/advance",
     "attention_backward/advance_set",
     "attention_backward/body",

@@ -48,6 +48,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or an `epilogue`",
         ));
     }
+    if spec.sinks.is_on() && !spec.op.is_of_heads() {
+        errors.push(PlanError::new(
+            Key::Sinks.as_str(),
+            format!("op = {} has no sinks", spec.op),
+            "a sink is a term of the sum of exponentials by which an attention divides",
+            "op = attention, or sinks = off",
+        ));
+    }
     if let Some(depth) = spec.d.filter(|_| !spec.op.is_of_heads()) {
         errors.push(PlanError::new(
             Key::D.as_str(),

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::spec::Key;
+use crate::words::Switch;
 use crate::{KernelSpec, Op};
 
 use super::attention::{AttentionProblem, AttentionTiles, TensorStrides};
@@ -51,10 +52,10 @@ pub struct GradientTiles {
 
 impl KernelSpec {
     /// The kernels of the gradient of this attention: of dQ, then of dK and dV. Choices of the attention's kernel are left to
-    /// their plans.
+    /// their plans, and its sinks are in LSE.
     #[must_use]
     pub fn gradients(&self) -> [Self; 2] {
-        [Op::AttentionDq, Op::AttentionDkv].map(|op| self.facts_of(op))
+        [Op::AttentionDq, Op::AttentionDkv].map(|op| Self { sinks: Switch::Off, ..self.facts_of(op) })
     }
 
     /// The attention whose gradient this is a part of.

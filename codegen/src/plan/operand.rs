@@ -24,6 +24,8 @@ pub enum Operand {
     /// The values of an attention: V. Q is [`Operand::A`], K is [`Operand::B`], O is [`Operand::C`], LSE is
     /// [`Operand::Second`]. In its gradient, [`Operand::C`] is dQ or dK.
     V,
+    /// The logit of each head that takes part in the softmax of an attention and has no value, f32.
+    Sinks,
     /// The O of an attention whose gradient is computed.
     Output,
     /// The gradient of O: dO.
@@ -54,6 +56,7 @@ impl Operand {
             (Self::C, Op::Attention) => "O",
             (Self::Second, Op::Attention) => "the LSE of each row, f32, or null",
             (Self::V, _) => "V",
+            (Self::Sinks, _) => "the sink of each head, f32",
             (Self::A, Op::Dsd) => "A's values, [nnzb * bm, bk]",
             (Self::A, _) => "A",
             (Self::B, Op::Dds) => "B's values, [nnzb * bm, bk]",

@@ -86,6 +86,8 @@ keys! {
         "the computation applied to each sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }
         "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
+    Sinks sinks: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { Wgmma }
+        "whether a logit of each head, given at launch, takes part in the softmax of an attention and has no value";
     D d: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
         "columns of Q and K in an attention, if they differ from those of V", by_default "`bn`";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }

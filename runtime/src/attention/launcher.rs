@@ -9,7 +9,7 @@ use super::operands::{self, Placed};
 use super::vector::ScoreVector;
 use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
 use crate::Element;
-use crate::gpu::{Device, DeviceBuffer, DevicePtr, Function, Plain, StreamRef};
+use crate::gpu::{Device, DeviceBuffer, DevicePtr, DeviceVector, Function, Plain, StreamRef};
 use crate::launcher::{Listed, UploadedWork};
 use crate::machine::{self, Lists};
 use crate::operation;
@@ -92,13 +92,14 @@ impl<T: Element + Plain> DeviceTensor<T> {
     }
 }
 
-/// What an attention reads: `(&q, &k, &v, scale).into()`, and the numbers and vectors of its score.
+/// What an attention reads: `(&q, &k, &v, scale).into()`, the numbers and vectors of its score, and sinks.
 #[derive(Debug)]
 pub struct Inputs<'i, T: Plain> {
     tensors: [&'i DeviceTensor<T>; 3],
     scale: f32,
     scalars: &'i [f32],
     vectors: &'i [ScoreVector<'i>],
+    sinks: Option<&'i DeviceVector<f32>>,
 }
 
 impl<'i, T: Plain> Inputs<'i, T> {
@@ -113,11 +114,18 @@ impl<'i, T: Plain> Inputs<'i, T> {
     pub fn vectors(self, vectors: &'i [ScoreVector<'i>]) -> Self {
         Self { vectors, ..self }
     }
+
+    /// The same with a sink for each head, for a kernel with `sinks = on`: a logit in the units of a score, finite or minus
+    /// infinity, whose exponential is a term of each row's sum and has no value.
+    #[must_use]
+    pub fn sinks(self, sinks: impl Into<Option<&'i DeviceVector<f32>>>) -> Self {
+        Self { sinks: sinks.into(), ..self }
+    }
 }
 
 impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)> for Inputs<'i, T> {
     fn from((q, k, v, scale): (&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)) -> Self {
-        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[] }
+        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[], sinks: None }
     }
 }
 
@@ -241,7 +249,7 @@ impl Launcher {
     }
 
     /// Enqueues an attention on `stream` and returns at once. `lse`, if there, gets each query's LSE, the natural logarithm of
-    /// its sum of exponentials: `[batch, heads, queries]`. Keep tensors and pattern alive until the stream has been synchronized.
+    /// its sum of exponentials, the sink's included: `[batch, heads, queries]`. Keep tensors and pattern alive until the stream has been synchronized.
     ///
     /// # Errors
     /// Tensors that do not fit the kernel or the pattern. Nothing is launched in these cases.
@@ -254,11 +262,13 @@ impl Launcher {
         lse: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
         let stream = stream.into();
-        let Inputs { tensors, scale, scalars, vectors } = inputs.into();
+        let Inputs { tensors, scale, scalars, vectors, sinks } = inputs.into();
         let (tensors, o) = ((tensors.map(DeviceTensor::placed), T::DTYPE), output.placed());
         let lse = lse.map(|lse| (lse.ptr(), lse.len()));
         let vectors = vectors.iter().map(|vector| (vector.ptr(), vector.extent()));
-        let operands = operands::checked(self.plan(), &pattern.shape, tensors, (o, lse), (scale, scalars), vectors)?;
+        let sinks = sinks.map(|sinks| (sinks.ptr(), sinks.len()));
+        let numbers = (scale, scalars);
+        let operands = operands::checked(self.plan(), &pattern.shape, tensors, (o, lse), numbers, vectors, sinks)?;
         let gpu = self.0.machine();
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked and

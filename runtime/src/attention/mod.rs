@@ -4,7 +4,8 @@
 //! ([`Shape`]). A [`Mask`] says which blocks are computed, and which of them are *partial*: in these the kernel computes the
 //! score of its spec for every pair of a query and a key; in all others a score is the product times the scale.
 //!
-//! A query without any key has O = 0, and minus infinity for the logarithm of its sum.
+//! A query without any key has O = 0, and minus infinity for the logarithm of its sum. A kernel with `sinks = on` adds the
+//! exponential of its head's sink to each query's sum; the logarithm of a query without keys is then the sink.
 
 mod device_mask;
 mod divide;

@@ -15,7 +15,7 @@ pub(super) struct Placed<A> {
 }
 
 /// The operands of an attention of a shape: Q, K and V of one element type, O, an LSE of so many elements, the scale and the
-/// numbers of the score, and its vectors.
+/// numbers of the score, its vectors, and as many sinks.
 ///
 /// # Errors
 /// What does not fit.
@@ -26,10 +26,12 @@ pub(super) fn checked<'a, A: Copy>(
     (o, lse): (Placed<A>, Option<(A, usize)>),
     (scale, scalars): (f32, &'a [f32]),
     vectors: impl ExactSizeIterator<Item = (A, Extent)>,
+    sinks: Option<(A, usize)>,
 ) -> Result<Attention<'a, A>, AttentionError> {
     let found = shape_of(plan, tensors.map(|tensor| tensor.sizes), dtype)?;
     check_numbers(plan, scale, scalars)?;
     let vectors = packed_strides(plan, &found, vectors)?;
+    check_sinks(plan, &found, sinks.map(|(_, len)| len))?;
     if found != *shape {
         return Err(AttentionError::size(
             "the pattern was made for tensors of other sizes",
@@ -55,7 +57,25 @@ pub(super) fn checked<'a, A: Copy>(
     let problem = shape.problem([q, k, v, o].map(|tensor| tensor.strides));
     // Without keys nothing is read: any valid address serves.
     let [k, v] = if shape.keys == 0 { [q, q] } else { [k, v] }.map(|tensor| tensor.at);
-    Ok(Attention { q: q.at, k, v, o: o.at, lse: lse.map(|(at, _)| at), scale, scalars, vectors, problem })
+    let [lse, sinks] = [lse, sinks].map(|vector| vector.map(|(at, _)| at));
+    Ok(Attention { q: q.at, k, v, o: o.at, lse, scale, sinks, scalars, vectors, problem })
+}
+
+/// Whether there is a sink for each head of a kernel that has sinks, and none for another.
+fn check_sinks(plan: &Plan, shape: &Shape, len: Option<usize>) -> Result<(), AttentionError> {
+    let wanted = plan.spec().sinks.is_on().then_some(shape.heads);
+    if len == wanted {
+        return Ok(());
+    }
+    let words = |count: Option<usize>| count.map_or("no sinks".to_owned(), |count| format!("sinks of {count} heads"));
+    Err(AttentionError::size(
+        format!("{} are given", words(len)),
+        format!("the kernel, with sinks = {}, takes {}", plan.spec().sinks, words(wanted)),
+        match wanted {
+            Some(_) => "one for each head of Q, or a kernel with sinks = off",
+            None => "a kernel with sinks = on",
+        },
+    ))
 }
 
 /// Makes sure that a plan is of an attention.

@@ -22,7 +22,7 @@ pub struct Attended {
     pub output: Vec<f64>,
     /// How far off each element of O may be.
     pub output_bounds: Vec<f64>,
-    /// LSE, the natural logarithm of each row's sum of exponentials; minus infinity for a query without keys.
+    /// LSE, the natural logarithm of each row's sum of exponentials; its sink, or minus infinity, for a query without keys.
     pub lse: Vec<f64>,
     /// How far off each logarithm may be.
     pub lse_bounds: Vec<f64>,
@@ -130,7 +130,8 @@ fn one_row<T: Element>(
             attends.push(Attends { key, score, error });
         }
     }
-    let greatest = attends.iter().map(|key| key.score).fold(f64::NEG_INFINITY, f64::max);
+    let sink = inputs.sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[head]));
+    let greatest = attends.iter().map(|key| key.score).fold(sink, f64::max);
     if greatest == f64::NEG_INFINITY {
         into.output.resize(into.output.len() + shape.columns, 0.0);
         into.output_bounds.resize(into.output.len(), 0.0);
@@ -139,10 +140,11 @@ fn one_row<T: Element>(
         return;
     }
     attends.retain(|key| key.score > f64::NEG_INFINITY);
-    let sum: f64 = attends.iter().map(|key| (key.score - greatest).exp()).sum();
+    let of_sink = (sink - greatest).exp();
+    let sum = attends.iter().fold(of_sink, |sum, key| sum + (key.score - greatest).exp());
     let (least, rounding) = (if T::DTYPE == Dtype::F16 { LEAST_F16 } else { 0.0 }, half_ulp(T::DTYPE));
     let mut row = vec![OfElement::default(); shape.columns];
-    let mut error = 0.0;
+    let mut error = of_sink / sum * OF_SCORE * (1.0 + if of_sink > 0.0 { sink.abs() } else { 0.0 });
     for key in attends {
         let probability = (key.score - greatest).exp() / sum;
         let (weight, of_key) = (probability.max(least).powi(2), probability * key.error);

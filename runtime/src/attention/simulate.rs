@@ -113,7 +113,7 @@ impl SimulatedAttention {
         let (plan, simulator) = (self.plan(), self.launcher.machine());
         let tiles = operands::tiles(plan)?;
         let shape = operands::shape_of(plan, [q, k, v].map(Tensor::sizes), T::DTYPE)?;
-        let ScoreInputs { scale, scalars, vectors } = inputs.into();
+        let ScoreInputs { scale, scalars, vectors, sinks } = inputs.into();
         let (work, findings) = match &simulator.lists {
             None => (AttentionWork::new(&tiles, &shape, mask, simulator.clusters)?, vec![]),
             Some(kernels) => {
@@ -136,9 +136,10 @@ impl SimulatedAttention {
         }
         let vectors: Vec<_> = vectors.iter().map(|vector| (sim.bytes(vector.to_bytes()), vector.extent())).collect();
         let given_lse = self.lse.then_some((id_lse, lse.len()));
-        let numbers = (scale, scalars);
+        let sinks = sinks.map(|sinks| (sim.bytes(f32::to_bytes(sinks)), sinks.len()));
+        let (tensors, numbers) = ((tensors, T::DTYPE), (scale, scalars));
         let operands =
-            operands::checked(plan, &shape, (tensors, T::DTYPE), (o, given_lse), numbers, vectors.into_iter())?;
+            operands::checked(plan, &shape, tensors, (o, given_lse), numbers, vectors.into_iter(), sinks)?;
         if work.ctas() == 0 || !findings.is_empty() {
             return Ok((poison, lse, Report { findings, ..Report::default() }));
         }

@@ -222,8 +222,8 @@ pub(super) struct Extent {
     sharing: Option<Sharing>,
 }
 
-/// What a score reads beside the product, on the host: the scale, numbers and vectors, the latter two in the order of the
-/// parameters of their kind.
+/// What an attention reads beside its tensors, on the host: the scale, then numbers and vectors of the score, each in the order
+/// of the parameters of their kind, and sinks.
 ///
 /// A pair of a scale and numbers is one, too.
 #[derive(Clone, Copy, Debug)]
@@ -231,12 +231,13 @@ pub struct ScoreInputs<'n> {
     pub(super) scale: f32,
     pub(super) scalars: &'n [f32],
     pub(super) vectors: &'n [HostVector],
+    pub(super) sinks: Option<&'n [f32]>,
 }
 
 impl<'n> ScoreInputs<'n> {
     /// A scale alone.
     pub fn new(scale: f32) -> Self {
-        Self { scale, scalars: &[], vectors: &[] }
+        Self { scale, scalars: &[], vectors: &[], sinks: None }
     }
 
     /// The same with numbers for the parameters that are `f32`.
@@ -249,6 +250,13 @@ impl<'n> ScoreInputs<'n> {
     #[must_use]
     pub fn vectors(self, vectors: &'n [HostVector]) -> Self {
         Self { vectors, ..self }
+    }
+
+    /// The same with a sink for each head, for a kernel with `sinks = on`: a logit in the units of a score, finite or minus
+    /// infinity, whose exponential is a term of each row's sum and has no value.
+    #[must_use]
+    pub fn sinks(self, sinks: impl Into<Option<&'n [f32]>>) -> Self {
+        Self { sinks: sinks.into(), ..self }
     }
 }
 

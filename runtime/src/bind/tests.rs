@@ -129,7 +129,8 @@ fn attention_of<T: Element>(plan: &Plan) -> String {
     let parameters = spec.score.map_or(&[][..], |score| score.program().inputs());
     let scalars = vec![0.5; parameters.iter().filter(|parameter| !parameter.kind.is_vector()).count()];
     let vectors = HostVector::examples(spec, &shape);
-    let inputs = ScoreInputs::new(0.125).scalars(&scalars).vectors(&vectors);
+    let sinks = spec.sinks.is_on().then(|| vec![0.5; shape.heads]);
+    let inputs = ScoreInputs::new(0.125).scalars(&scalars).vectors(&vectors).sinks(sinks.as_deref());
     let kernel = SimulatedAttention::new(plan, EMPTY, "none").unwrap();
     let answer = kernel.run(tensors.each_ref(), &mask, inputs, &Options::default());
     answer.map_or_else(|error| error.to_string(), |_| "a launch of nothing".to_owned())
@@ -143,7 +144,7 @@ fn distinct() -> Vec<Plan> {
         let plan = Plan::new(&line.split_once("  ").unwrap().1.parse().unwrap()).unwrap();
         let spec = plan.spec();
         let parameters = match spec.op {
-            Op::Attention => format!("{:?}", spec.score),
+            Op::Attention => format!("{:?} {}", spec.score, spec.sinks),
             _ => plan
                 .launch(&PROBLEM, [1, 1])
                 .parameters

@@ -17,6 +17,8 @@ pub(crate) struct Attention<'a, A> {
     /// Where each query's LSE goes, if it is asked for.
     pub(crate) lse: Option<A>,
     pub(crate) scale: f32,
+    /// Of a kernel with `sinks = on`: where the sink of each head is.
+    pub(crate) sinks: Option<A>,
     /// The numbers of the score, in the order of its parameters.
     pub(crate) scalars: &'a [f32],
     /// Its vectors and their packed strides, in the same order.
@@ -44,6 +46,9 @@ impl<A: Copy + Debug> Operands for Attention<'_, A> {
         let operands = [(Operand::A, self.q), (Operand::B, self.k), (Operand::V, self.v), (Operand::C, self.o)];
         let mut slots = Slots::new(operands);
         slots.operand(Operand::Second, self.lse);
+        if self.sinks.is_some() {
+            slots.operand(Operand::Sinks, self.sinks);
+        }
         slots.scale(self.scale);
         of_score(&mut slots, plan, self.scalars, &self.vectors);
         slots

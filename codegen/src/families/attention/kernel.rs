@@ -87,6 +87,9 @@ impl KernelPlan for AttentionPlan {
                 format!("each part of a tile's keys has partials of {} B in the workspace", workspace.places_bytes);
             row("split", s.split.to_string(), why)
         }));
+        if s.sinks.is_on() {
+            rows.push(row("sinks", "1 a head", "a term of each row's sum of exponentials, added before O is stored"));
+        }
         rows.push(table::score(self.score()));
         rows
     }

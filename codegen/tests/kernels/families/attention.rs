@@ -18,7 +18,7 @@ const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slop
 const MOST_VECTORS: &str = "score = \"|a: Cols<f32>, b: Cols<f32>, c: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Cols<f32>, h: \
                             Rows<f32>, k: Rows<f32>| if a == h { s * scale + b * h + c * k + e * f + g } else { -inf }\"";
 
-const REFUSED: [&str; 36] = [
+const REFUSED: [&str; 37] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -50,6 +50,7 @@ const REFUSED: [&str; 36] = [
     "op = attention, bm = 128, bn = 128, bk = 128, d = 272",
     "op = attention, bm = 128, bn = 256, bk = 16, d = 256, stages = 8",
     "bm = 128, bn = 128, bk = 128, d = 64",
+    "bm = 128, bn = 128, bk = 128, sinks = on",
     "bm = 128, bn = 128, bk = 128, epilogue = \"|slopes: Heads<f32>| acc * slopes\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|| (s, row_sum(s))\"",
     "bm = 128, bn = 128, bk = 128, score = \"|| s * scale\"",
@@ -82,6 +83,15 @@ fn whole_kernels() {
     for (name, keys) in [("plain", ""), ("split", ", split = 2"), ("pack", ", pack_heads = 4")] {
         golden(&format!("attention_whole_{name}"), plan(&format!("{small}{keys}")).ptx().text());
     }
+}
+
+/// The sums of the rows of a tile where heads share it.
+#[test]
+fn sums_with_sinks() {
+    let plan = plan("op = attention, bm = 64, bn = 64, bk = 64, stages = 2, pack_heads = 4, split = 2, sinks = on");
+    let ptx = plan.ptx();
+    let text = &ptx.text()[ptx.text().find("    // The sink of each row's head").unwrap()..];
+    golden("attention_sums_with_sinks", &text[..text.find("    mul.f32 %f_o0").unwrap()]);
 }
 
 #[test]
@@ -229,17 +239,19 @@ fn matrix() -> Vec<Plan> {
             };
             let knobs = ["", "stages = 2", "split = auto", "k_step = 16", "", "split = 16"][(at + number / 2) % 6];
             let knobs = if columns > 176 && knobs.starts_with("split") { "" } else { knobs };
+            let sinks = ["", "sinks = on", ""][(at + number) % 3];
             let block = format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}");
-            plans.push(plan(&joined(&[&block, types, heads, scores[(at + number) % 5], knobs])));
+            plans.push(plan(&joined(&[&block, types, heads, scores[(at + number) % 5], sinks, knobs])));
         }
     }
     // Three consumers have the fewest registers, scores of two blocks in a step the most instructions.
     for (bm, bk, columns) in [(128, 128, 64), (64, 64, 64), (64, 64, 128)] {
         let of = |score: &str| plan(&format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, {score}"));
+        plans.push(of("sinks = on"));
         plans.extend(scores[1..].iter().map(|score| of(score)));
     }
     // The widest heads whose keys are divided.
-    let widest = "op = attention, bm = 128, bn = 176, bk = 128, split = auto";
+    let widest = "op = attention, bm = 128, bn = 176, bk = 128, split = auto, sinks = on";
     plans.extend(scores.iter().map(|score| plan(&joined(&[widest, score]))));
     // Other columns of Q and K than of V, and as many vectors as a score may have.
     for (number, (d, bn)) in

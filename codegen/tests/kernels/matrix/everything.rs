@@ -216,6 +216,18 @@ const GROUPS: &[Group] = &[
         ],
         draws: 500,
     },
+    Group {
+        base: "op = attention, sinks = on",
+        bm: &[128, 64],
+        bn: &[128, 64, 80],
+        bk: &[128, 64],
+        axes: &[
+            &["", "dtype = bf16"],
+            &["", "score = \"|slopes: Heads<f32>| s * scale - slopes * abs(i - j)\""],
+            &["", "split = auto", "pack_heads = 4"],
+        ],
+        draws: 12,
+    },
 ];
 
 /// The plans of the matrix, each once, in the order of their specs.

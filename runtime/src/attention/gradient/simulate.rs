@@ -110,7 +110,7 @@ impl SimulatedGradient {
         let all = [q, k, v, saved.output, saved.output_gradient, q, k, v];
         let problem = problem(&shape, all.map(Tensor::strides));
         let mut sim = self.launcher.session(options);
-        let ScoreInputs { scale, scalars, vectors } = saved.inputs;
+        let ScoreInputs { scale, scalars, vectors, .. } = saved.inputs;
         let vectors: Vec<_> = vectors.iter().map(|vector| (sim.bytes(vector.to_bytes()), vector.extent())).collect();
         let tensors =
             [q, k, v, saved.output, saved.output_gradient].map(|tensor| sim.bytes(T::to_bytes(tensor.data())));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bsr_codegen::{Dtype, KernelSpec};
 use bsr_runtime::attention::{DevicePattern, DeviceTensor, HeadOrder, Inputs, Launcher, UploadedVectors};
 use bsr_runtime::bench::Work;
-use bsr_runtime::gpu::{Device, DeviceBuffer, StreamRef};
+use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, StreamRef};
 use bsr_runtime::typed::Number;
 use half::{bf16, f16};
 
@@ -44,8 +44,9 @@ impl AttentionOperands {
     }
 
     fn tensors<T: Number>(&mut self, planned: &Planned, problem: &Problem) -> Result<Rc<Tensors<T>>, Failure> {
-        // What the score computes is of the spec alone.
-        let key = format!("{}; {}; {:?}", problem.words(), problem.mask_words(), planned.spec().score);
+        // What the score computes, and whether there are sinks, is of the spec alone.
+        let KernelSpec { score, sinks, .. } = planned.spec();
+        let key = format!("{}; {}; {score:?}; {sinks}", problem.words(), problem.mask_words());
         if let Some((made, tensors)) = &self.tensors
             && *made == key
             && let Ok(tensors) = Rc::clone(tensors).downcast::<Tensors<T>>()
@@ -70,6 +71,7 @@ impl AttentionOperands {
         let output = DeviceTensor::<T>::uninit(&self.device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
         let lse = DeviceBuffer::<f32>::uninit(&self.device, problem.shape.rows())?;
         let vectors = UploadedVectors::new(&self.device, &problem.vectors)?;
+        let sinks = problem.sinks.as_deref().map(|sinks| DeviceVector::upload(&self.device, sinks)).transpose()?;
         let (rows, tolerance) = (tensors.expected.rows.clone(), tensors.expected.want.tolerance);
         let [queries, keys] = [problem.shape.queries, problem.shape.keys];
         let KernelSpec { op, transpose, a, b, out, .. } = *planned.spec();
@@ -77,7 +79,7 @@ impl AttentionOperands {
         let work = Work { op, transpose, m: queries, n: keys, k: problem.depth, block, nnzb, a, b, out };
         let (flops, bytes, device) = (problem.flops(), problem.bytes(a), self.device.clone());
         let (scale, scalars) = (problem.scale, problem.scalars);
-        let launch = Box::new(Attention { launcher, pattern, tensors, output, scale, scalars, vectors, lse });
+        let launch = Box::new(Attention { launcher, pattern, tensors, output, scale, scalars, vectors, sinks, lse });
         Ok(Case { planned, rows, work, flops, bytes, tolerance, device, launch })
     }
 }
@@ -99,14 +101,15 @@ struct Attention<T: Number> {
     scale: f32,
     scalars: Vec<f32>,
     vectors: UploadedVectors,
+    sinks: Option<DeviceVector<f32>>,
     lse: DeviceBuffer<f32>,
 }
 
 impl<T: Number> Attention<T> {
     fn enqueue(&mut self, stream: StreamRef<'_>, with_lse: bool) -> Result<(), Failure> {
-        let Self { launcher, pattern, tensors, output, scale, scalars, vectors, lse } = self;
+        let Self { launcher, pattern, tensors, output, scale, scalars, vectors, sinks, lse } = self;
         let (each, [q, k, v]) = (vectors.each(), &tensors.tensors);
-        let inputs = Inputs::from((q, k, v, *scale)).scalars(scalars).vectors(&each);
+        let inputs = Inputs::from((q, k, v, *scale)).scalars(scalars).vectors(&each).sinks(sinks.as_ref());
         Ok(launcher.launch(stream, inputs, pattern, output, with_lse.then_some(lse))?)
     }
 }

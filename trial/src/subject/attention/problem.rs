@@ -28,6 +28,8 @@ pub struct Problem {
     pub scalars: Vec<f32>,
     /// Its vectors.
     pub vectors: Vec<HostVector>,
+    /// The sink of each head, of a kernel that has them.
+    pub sinks: Option<Vec<f32>>,
     /// Seed of Q, K and V.
     pub seed: u64,
 }
@@ -46,6 +48,7 @@ impl Problem {
             depth,
             scalars: inputs.iter().filter(|input| !input.kind.is_vector()).map(|_| 0.5).collect(),
             vectors: HostVector::examples(spec, &shape),
+            sinks: spec.sinks.is_on().then(|| sinks(shape.heads)),
             seed: 0,
         }
     }
@@ -56,9 +59,9 @@ impl Problem {
         [batch, heads, queries, columns]
     }
 
-    /// What the score reads.
+    /// What is read beside the tensors.
     pub fn inputs(&self) -> ScoreInputs<'_> {
-        ScoreInputs::new(self.scale).scalars(&self.scalars).vectors(&self.vectors)
+        ScoreInputs::new(self.scale).scalars(&self.scalars).vectors(&self.vectors).sinks(self.sinks.as_deref())
     }
 
     /// Q, K and V.
@@ -122,6 +125,12 @@ impl Problem {
             self.seed
         )
     }
+}
+
+/// Sinks of so many heads: among the scores of a few keys, those of neighbouring heads far apart, one above all scores, and one
+/// that is none.
+fn sinks(heads: usize) -> Vec<f32> {
+    (0..heads).map(|head| [2.0, -1.5, 7.0, 0.25, f32::NEG_INFINITY, 4.0][head % 6]).collect()
 }
 
 /// What at most `most` rows of O, spread over all of them, must be, and their LSE.

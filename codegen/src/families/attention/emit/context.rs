@@ -27,6 +27,8 @@ pub(super) struct Context {
     output: Output,
     softmax: Softmax,
     score: Score,
+    /// The sums include a sink for each head.
+    sinks: bool,
     staging: Staging,
     /// Of a kernel whose tiles can be divided.
     exchange: Option<Exchange>,
@@ -165,6 +167,7 @@ impl Context {
             output: product::output(plan),
             softmax: Softmax::new(plan),
             score: Score::new(plan),
+            sinks: plan.spec.sinks.is_on(),
             staging: Staging {
                 span,
                 swizzle_shift,

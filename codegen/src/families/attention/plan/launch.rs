@@ -41,6 +41,9 @@ impl AttentionPlan {
         if self.workspace.is_some() {
             push("workspace", Argument::Workspace);
         }
+        if self.spec.sinks.is_on() {
+            push("sinks", Argument::Pointer(Operand::Sinks));
+        }
         push("scale", Argument::Scale);
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));
