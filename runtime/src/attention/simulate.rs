@@ -138,8 +138,7 @@ impl SimulatedAttention {
         let given_lse = self.lse.then_some((id_lse, lse.len()));
         let sinks = sinks.map(|sinks| (sim.bytes(f32::to_bytes(sinks)), sinks.len()));
         let (tensors, numbers) = ((tensors, T::DTYPE), (scale, scalars));
-        let operands =
-            operands::checked(plan, &shape, tensors, (o, given_lse), numbers, vectors.into_iter(), sinks)?;
+        let operands = operands::checked(plan, &shape, tensors, (o, given_lse), numbers, vectors.into_iter(), sinks)?;
         if work.ctas() == 0 || !findings.is_empty() {
             return Ok((poison, lse, Report { findings, ..Report::default() }));
         }

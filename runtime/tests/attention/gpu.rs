@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bsr_codegen::Dtype;
 use bsr_runtime::Element;
 use bsr_runtime::attention::{DeviceTensor, Inputs, Launcher, Tensor, UploadedVectors};
-use bsr_runtime::gpu::{Device, DeviceBuffer, Plain, Stream};
+use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, Plain, Stream};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
@@ -52,6 +52,7 @@ fn every_case_on_a_gpu() {
         table::divided(),
         table::packed(),
         table::vectors(),
+        table::sinks(),
         table::depths(),
         table::all_columns(),
         table::steep(),
@@ -79,6 +80,7 @@ pub(crate) fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result
     let [q, k, v] = operands.each().map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
     let vectors = UploadedVectors::new(device, &case.vectors).unwrap();
     let vectors = vectors.each();
+    let sinks = operands.sinks.as_deref().map(|sinks| DeviceVector::upload(device, sinks).unwrap());
     let stream = Stream::new(device).unwrap();
     let mut results = vec![];
     for _ in 0..2 {
@@ -89,6 +91,7 @@ pub(crate) fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result
         let mut sums = DeviceBuffer::<f32>::uninit(device, case.shape.rows()).unwrap();
         sums.fill_bytes(0xFF).unwrap();
         let inputs = Inputs::from((&q, &k, &v, operands.scale)).scalars(case.scalars).vectors(&vectors);
+        let inputs = inputs.sinks(sinks.as_ref());
         let launched = launcher.launch(&stream, inputs, &pattern, &mut output, Some(&mut sums));
         launched.map_err(|error| text(&error))?;
         stream.synchronize().map_err(|error| text(&error))?;

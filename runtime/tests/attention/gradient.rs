@@ -5,7 +5,7 @@ use bsr_runtime::Element;
 use bsr_runtime::attention::{
     BlockList, Coverage, DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, HeadOrder, HostVector, Mask,
     Saved, ScoreInputs, Shape, Sharing, SimulatedGradient, Tensor, UploadedVectors, gradients_of_keys,
-    gradients_of_queries, reference,
+    gradients_of_queries, reference_of,
 };
 use bsr_runtime::gpu::{Device, DeviceBuffer, Plain, Stream};
 use bsr_runtime::simulated::{Options, Schedule};
@@ -133,6 +133,8 @@ fn cases() -> Vec<Case> {
         case.problem.seed = 10 * number as u64;
         case.problem.vectors = HostVector::varied(&spec(case.spec), &case.problem.shape, number);
         case.with_lse_gradient = number % 3 == 1;
+        let heads = case.problem.shape.heads;
+        case.problem.sinks = (number % 3 == 0).then(|| (0..heads).map(|head| 3.0 - 2.5 * head as f32).collect());
         case.problem.order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][number % 2];
     }
     // Scores that are far from each other: most probabilities are 0.
@@ -157,9 +159,14 @@ fn all_right(check: impl Fn(usize, &Case) -> Result<(), String>) {
     assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), cases.len(), faults.join("\n"));
 }
 
-/// The loss is the sum of dO * O and of dLSE * LSE.
+/// The loss is the sum of dO * O and of dLSE * LSE. Sinks are in LSE, and the gradients of Q, K and V know no more of them.
 #[test]
 fn the_reference_is_the_slope_of_a_loss() {
+    slopes_of_a_loss(None);
+    slopes_of_a_loss(Some(&[0.5, -1.0, 4.0, 1.5]));
+}
+
+fn slopes_of_a_loss(sinks: Option<&[f32]>) {
     let shape = Shape { batch: 1, heads: 4, key_heads: 2, queries: 70, keys: 75, columns: 5 };
     let mask = by_head((70, 75), (32, 16));
     let sizes = [[1, 4, 70, 7], [1, 2, 75, 7], [1, 2, 75, 5]];
@@ -168,15 +175,18 @@ fn the_reference_is_the_slope_of_a_loss() {
     let scale = 0.4;
     let dout = Tensor::<f32>::normal([1, 4, 70, 5], HeadOrder::HeadsFirst, 4);
     let dlse = Tensor::<f32>::normal([1, 1, 1, 280], HeadOrder::HeadsFirst, 5).into_data();
-    let attended =
-        |tensors: &[Tensor<f32>]| reference(&shape, &mask, [&tensors[0], &tensors[1], &tensors[2]], scale, None);
-    let loss = |tensors: &[Tensor<f32>]| -> f64 {
-        let found = attended(tensors);
+    let rows = |heads: usize, rows: usize| (0..heads * rows).map(move |at| [0, at / rows, at % rows]);
+    let attended = |tensors: &[Tensor<f32>], sinks: Option<&[f32]>| {
+        let inputs = ScoreInputs::new(scale).sinks(sinks);
+        reference_of(&shape, &mask, [&tensors[0], &tensors[1], &tensors[2]], None, &inputs, rows(4, 70))
+    };
+    let loss = |tensors: &[Tensor<f32>], sinks: Option<&[f32]>| -> f64 {
+        let found = attended(tensors, sinks);
         let of_output = found.output.iter().zip(dout.data()).map(|(value, slope)| value * f64::from(*slope));
         let of_lse = found.lse.iter().zip(&dlse).map(|(value, slope)| value * f64::from(*slope));
         of_output.chain(of_lse.filter(|term| term.is_finite())).sum()
     };
-    let right = attended(&tensors);
+    let right = attended(&tensors, sinks);
     let output = Tensor::from_vec(
         [1, 4, 70, 5],
         HeadOrder::HeadsFirst,
@@ -192,7 +202,6 @@ fn the_reference_is_the_slope_of_a_loss() {
         lse_gradient: Some(&dlse),
         inputs: ScoreInputs::new(scale),
     };
-    let rows = |heads: usize, rows: usize| (0..heads * rows).map(move |at| [0, at / rows, at % rows]);
     let dq = gradients_of_queries(&shape, &mask, &saved, None, rows(4, 70));
     let [dk, dv] = gradients_of_keys(&shape, &mask, &saved, None, rows(2, 75));
     let mut not_zero = 0;
@@ -204,7 +213,7 @@ fn the_reference_is_the_slope_of_a_loss() {
                 data[element] += by;
                 let is = f64::from(data[element]);
                 tensors[at] = Tensor::from_vec(sizes[at], HeadOrder::HeadsFirst, data).unwrap();
-                (is, loss(&tensors))
+                (is, loss(&tensors, sinks))
             };
             let ((low, less), (high, more)) = (moved(-1e-3), moved(1e-3));
             let (slope, found) = ((more - less) / (high - low), gradient.values[element]);
@@ -213,6 +222,24 @@ fn the_reference_is_the_slope_of_a_loss() {
         }
     }
     assert!(not_zero > 20, "{not_zero} elements");
+    // That of a sink is its share of each row's sum times -delta.
+    let deltas = (0..280).map(|row| {
+        let of_row = 5 * row..5 * row + 5;
+        let of_output = right.output[of_row.clone()].iter().zip(&dout.data()[of_row]);
+        of_output.map(|(value, slope)| value * f64::from(*slope)).sum::<f64>() - f64::from(dlse[row])
+    });
+    let deltas: Vec<f64> = deltas.collect();
+    for (head, sink) in sinks.unwrap_or_default().iter().enumerate() {
+        let moved = |by: f32| {
+            let mut sinks = sinks.unwrap().to_vec();
+            sinks[head] += by;
+            (f64::from(sinks[head]), loss(&tensors, Some(&sinks)))
+        };
+        let ((low, less), (high, more)) = (moved(-1e-3), moved(1e-3));
+        let of_row = |row: usize| -(f64::from(*sink) - right.lse[row]).exp() * deltas[row];
+        let (slope, found) = ((more - less) / (high - low), (70 * head..70 * head + 70).map(of_row).sum::<f64>());
+        assert!((slope - found).abs() < 1e-4 * (1.0 + slope.abs()), "sink {head}: {found}, not {slope}");
+    }
 }
 
 #[test]

@@ -21,25 +21,29 @@ use bsr_runtime::Element;
 use bsr_runtime::attention::{Attended, ScoreInputs, Shape, Tensor, reference_of};
 use table::Case;
 
-/// Q, K and V of a case.
+/// Q, K and V of a case, and the sinks of a kernel that has them: the logarithm of a sum of keys, less, more, and none.
 struct Operands<T> {
     tensors: [Tensor<T>; 3],
     scale: f32,
+    sinks: Option<Vec<f32>>,
 }
 
 impl<T: Element> Operands<T> {
     fn new(case: &Case) -> Self {
         let Shape { batch, heads, key_heads, queries, keys, columns } = case.shape;
-        let depth = plan(case).spec().score_depth() as usize;
+        let spec = *plan(case).spec();
+        let depth = spec.score_depth() as usize;
         let tensor = |heads, rows, columns, seed| Tensor::normal([batch, heads, rows, columns], case.order, seed);
         let tensors =
             [tensor(heads, queries, depth, 1), tensor(key_heads, keys, depth, 2), tensor(key_heads, keys, columns, 3)];
-        Self { tensors, scale: case.steepness * (depth as f32).sqrt().recip() }
+        let sink = |head: usize| [5.0, -1.5, 9.0, f32::NEG_INFINITY, 0.25][head % 5];
+        let sinks = spec.sinks.is_on().then(|| (0..heads).map(sink).collect());
+        Self { tensors, scale: case.steepness * (depth as f32).sqrt().recip(), sinks }
     }
 
-    /// What the score of a case reads.
-    fn inputs<'c>(&self, case: &'c Case) -> ScoreInputs<'c> {
-        ScoreInputs::new(self.scale).scalars(case.scalars).vectors(&case.vectors)
+    /// What a case reads beside its tensors.
+    fn inputs<'c>(&'c self, case: &'c Case) -> ScoreInputs<'c> {
+        ScoreInputs::new(self.scale).scalars(case.scalars).vectors(&case.vectors).sinks(self.sinks.as_deref())
     }
 
     fn each(&self) -> [&Tensor<T>; 3] {

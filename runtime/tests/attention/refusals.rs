@@ -75,6 +75,22 @@ fn vectors_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn sinks_that_do_not_fit_are_refused() {
+    let mask = Mask::full((100, 80), (64, 64)).unwrap();
+    let (q, k) = (tensor(4, 100, 64), tensor(2, 80, 64));
+    let [with, without] =
+        ["on", "off"].map(|sinks| plan(&format!("bm = 64, bn = 64, bk = 64, op = attention, sinks = {sinks}")));
+    let refused = |plan: &Plan, sinks: Option<&[f32]>, words: &str| {
+        let inputs = ScoreInputs::new(0.125).sinks(sinks);
+        let error = simulate(plan, [&q, &k, &k], &mask, inputs, &Options::default()).unwrap_err().to_string();
+        assert!(error.contains(words), "{words}: {error}");
+    };
+    refused(&with, None, "no sinks are given\n  the kernel, with sinks = on, takes sinks of 4 heads");
+    refused(&with, Some(&[0.0; 2]), "sinks of 2 heads are given");
+    refused(&without, Some(&[0.0; 4]), "takes no sinks\n  help: a kernel with sinks = on");
+}
+
+#[test]
 fn columns_that_do_not_fit_are_refused() {
     let mask = Mask::full((100, 80), (64, 64)).unwrap();
     let numbers = (0.125, &[][..]);

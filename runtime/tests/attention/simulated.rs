@@ -69,6 +69,11 @@ fn every_vector_of_a_score() {
 }
 
 #[test]
+fn sinks_of_heads() {
+    run(table::sinks());
+}
+
+#[test]
 fn other_columns_of_q_and_k_than_of_v() {
     run(table::depths());
 }

@@ -209,19 +209,51 @@ pub(crate) fn divided() -> Vec<Case> {
         cases.push(Case { order: HeadOrder::RowsFirst, ..case(&spec, shape(2, [2, 2], [queries, 600], 64), mask) });
     }
     // Rows without blocks beside long ones, blocks that a score empties: parts without any key.
+    for split in ["auto", "4"] {
+        let spec = format!("bm = 64, bn = 64, bk = 64, split = {split}");
+        cases.push(case(&spec, one(490, 490, 64), with_empty_rows()));
+    }
+    let mask = Mask::by_rule((200, 700), (128, 64), |_, _| Coverage::Partial).unwrap();
+    let score = "score = \"|| if i > j + 40 { s * scale } else { -inf }\"";
+    cases.push(case(&format!("bm = 128, bn = 64, bk = 64, split = 9, {score}"), one(200, 700, 64), mask));
+    cases
+}
+
+/// Rows of blocks without any beside long ones, of 490 queries and keys.
+fn with_empty_rows() -> Mask {
     let list = BlockList {
         indptr: vec![0, 0, 8, 9, 9, 9, 17, 17, 18],
         indices: [(0..8).collect::<Vec<u32>>(), vec![2], (0..8).collect(), vec![7]].concat(),
         partial: vec![false; 18],
     };
-    let mask = Mask::new((490, 490), (64, 64), Sharing::All, vec![list]).unwrap();
-    for split in ["auto", "4"] {
-        let spec = format!("bm = 64, bn = 64, bk = 64, split = {split}");
-        cases.push(case(&spec, one(490, 490, 64), mask.clone()));
+    Mask::new((490, 490), (64, 64), Sharing::All, vec![list]).unwrap()
+}
+
+/// Sinks: of divided keys, of heads that share a tile, of queries without keys.
+pub(crate) fn sinks() -> Vec<Case> {
+    let mut cases = vec![];
+    for (number, keys) in
+        ["", "dtype = bf16, split = auto", "split = 4", "pack_heads = 2", "dtype = bf16, pack_heads = 4, split = 3"]
+            .into_iter()
+            .enumerate()
+    {
+        let order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][number % 2];
+        let spec = format!("bm = 64, bn = 64, bk = 64, sinks = on, {keys}").trim_end_matches(", ").to_owned();
+        cases.push(Case { order, ..case(&spec, shape(1, [4, 1], [490, 490], 64), with_empty_rows()) });
+        // Few queries, and lengths that end within a block; decode divides the keys of one tile.
+        let mask = Mask::full((3, 301), (64, 64)).unwrap();
+        cases.push(Case { order, ..case(&spec, shape(2, [8, 2], [3, 301], 64), mask) });
     }
-    let mask = Mask::by_rule((200, 700), (128, 64), |_, _| Coverage::Partial).unwrap();
+    // Queries without a key although they have blocks.
+    let mask = Mask::by_rule((200, 260), (128, 128), |_, _| Coverage::Partial).unwrap();
     let score = "score = \"|| if i > j + 40 { s * scale } else { -inf }\"";
-    cases.push(case(&format!("bm = 128, bn = 64, bk = 64, split = 9, {score}"), one(200, 700, 64), mask));
+    for keys in ["", ", split = 2"] {
+        let spec = format!("bm = 128, bn = 64, bk = 128, sinks = on, {score}{keys}");
+        cases.push(case(&spec, shape(1, [5, 1], [200, 260], 64), mask.clone()));
+    }
+    let mask = Mask::causal(150, 150, (128, 64)).unwrap();
+    let spec = format!("bm = 128, bn = 128, bk = 64, d = 192, dtype = bf16, sinks = on, {CAUSAL}");
+    cases.push(case(&spec, shape(1, [3, 1], [150, 150], 128), mask));
     cases
 }
 
@@ -354,7 +386,7 @@ pub(crate) fn all_columns() -> Vec<Case> {
 
 #[test]
 fn every_value_of_every_key_is_drawn() {
-    let tables = [blocks(), patterns(), tensors(), steep(), divided(), packed(), vectors(), depths()];
+    let tables = [blocks(), patterns(), tensors(), steep(), divided(), packed(), vectors(), sinks(), depths()];
     let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
     let missing = missing(&ATTENTIONS, tables.iter().flatten().map(parse));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));
