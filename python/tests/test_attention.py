@@ -521,10 +521,10 @@ def test_compiled_scores_read_numbers_and_vectors() -> None:
 
 def test_opcheck() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 24, 4), 1))
-    mask = Mask.causal((24, 24), (8, 8))
+    mask, sinks = Mask.causal((24, 24), (8, 8)), torch.zeros(2, dtype=torch.float64, requires_grad=True)
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, CLOSURE, 0.5, [], True, None, None))
-    o, lse = op(q, k, v, mask.key, CLOSURE, 0.5, [], True, None, None)
+    torch.library.opcheck(op, (q, k, v, sinks, mask.key, CLOSURE, 0.5, [], True, None, None))
+    o, lse = op(q, k, v, sinks, mask.key, CLOSURE, 0.5, [], True, None, None)
     inputs = (torch.randn_like(o), None, q.detach(), k.detach(), v.detach(), o.detach(), lse.detach())
     torch.library.opcheck(torch.ops.bsr_gemm.attention_gradient.default, (*inputs, mask.key, CLOSURE, 0.5, []))
 
@@ -668,7 +668,7 @@ def test_gradients_take_the_memory_of_their_results() -> None:
 def test_a_graph_captures_gradients() -> None:
     q, k, v = tensors((1, 2, 512, 64), dtype=torch.bfloat16, device="cuda")
     mask = Mask.causal((512, 512))
-    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, CLOSURE, 0.125, [], True, None, None)
+    o, lse = torch.ops.bsr_gemm.attention(q, k, v, None, mask.key, CLOSURE, 0.125, [], True, None, None)
     do = torch.randn_like(o)
 
     def gradients():
@@ -718,10 +718,10 @@ def test_a_graph_captures_attention() -> None:
 @pytest.mark.gpu
 def test_opcheck_on_a_gpu() -> None:
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 128, 64), dtype=torch.bfloat16, device="cuda"))
-    mask = Mask.causal((128, 128))
+    mask, sinks = Mask.causal((128, 128)), torch.zeros(2, device="cuda", requires_grad=True)
     op = torch.ops.bsr_gemm.attention.default
-    torch.library.opcheck(op, (q, k, v, mask.key, CLOSURE, 0.125, [], True, None, None))
-    o, lse = op(q, k, v, mask.key, CLOSURE, 0.125, [], True, None, None)
+    torch.library.opcheck(op, (q, k, v, sinks, mask.key, CLOSURE, 0.125, [], True, None, None))
+    o, lse = op(q, k, v, sinks, mask.key, CLOSURE, 0.125, [], True, None, None)
     inputs = (torch.randn_like(o), None, q.detach(), k.detach(), v.detach(), o.detach(), lse.detach())
     torch.library.opcheck(torch.ops.bsr_gemm.attention_gradient.default, (*inputs, mask.key, CLOSURE, 0.125, []))
 

@@ -80,12 +80,17 @@ class ReadyAttention:
             described.append((address, kind, list(sizes), [*strides, 1]))
         (batch, heads, queries, _), _ = self.tensors[0]
         lies = (sums, "f32", [batch, heads, queries, 1], [heads * queries, queries, 1, 1]) if sums else None
+        sinks = None
+        if "sinks = on" in self.spec:
+            *vectors, at = vectors
+            sinks = list((ctypes.c_float * heads).from_address(at))
+        assert len(vectors) == len(self.vectors)
         of_score = []
         for address, (element, length, per) in zip(vectors, self.vectors):
             assert address % 16 == 0 and per == "head"
             of_score.append((address, element, [1, heads, length // heads], [length, length // heads, 1]))
         mask = self.mask.now() if isinstance(self.mask, MaskView) else self.mask
-        _native.attend(mask, described, self.scale, score, self.numbers, of_score, lies)
+        _native.attend(mask, described, self.scale, score, self.numbers, of_score, lies, sinks)
 
 
 class LoadedGradient(LoadedAttention):
@@ -236,8 +241,8 @@ def test_a_second_launch_computes_what_the_first_did(rows_first, lse) -> None:
     how = (mask.key, CLOSURE, 0.25, (), lse)
     for _ in range(2):
         tensors = heads(rows_first=rows_first)
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, CLOSURE, 0.25, [], lse, None, None)
-        found = _attention_torch._attention_cuda(*tensors, *how)
+        expected = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, CLOSURE, 0.25, [], lse, None, None)
+        found = _attention_torch._attention_cuda(*tensors, None, *how)
         known = _attention_launch.direct(*tensors, how)
         for other in (found, known):
             assert torch.equal(other[0], expected[0]) and other[0].stride() == expected[0].stride()
@@ -262,8 +267,8 @@ def test_masks_on_devices_are_launched(of) -> None:
         mask.changed()
         tensors = heads()
         host = Mask.from_blocks(flags.numpy() > 0, (100, 100), (64, 64), partial=flags.numpy() > 1)
-        expected = torch.ops.bsr_gemm.attention(*tensors, host.key, CLOSURE, 0.25, [], True, None, None)
-        found = _attention_torch._attention_cuda(*tensors, *how)
+        expected = torch.ops.bsr_gemm.attention(*tensors, None, host.key, CLOSURE, 0.25, [], True, None, None)
+        found = _attention_torch._attention_cuda(*tensors, None, *how)
         known = _attention_launch.direct(*tensors, how)
         for other in (found, known):
             assert torch.equal(other[0], expected[0]) and torch.equal(other[1], expected[1])
@@ -275,9 +280,9 @@ def test_masks_on_devices_are_launched(of) -> None:
 def test_divided_keys_are_a_kernel_of_their_own() -> None:
     mask = Mask.full((100, 100), (64, 64))
     how, tensors = (mask.key, None, 0.25, (), True), heads()
-    expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True, None, "auto")
+    expected = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, None, 0.25, [], True, None, "auto")
     for split in (None, "auto", "3"):
-        found = _attention_torch._attention_cuda(*tensors, *how, None, split)
+        found = _attention_torch._attention_cuda(*tensors, None, *how, None, split)
         assert torch.equal(found[0], expected[0])
         assert torch.equal(_attention_launch.direct(*tensors, how, (), split)[0], expected[0])
     specs = [spec for _, spec in _attention_launch._loaded]
@@ -301,8 +306,8 @@ def test_few_queries_share_tiles_and_divide_keys(queries, per, score, keys) -> N
     mask = Mask.from_blocks(blocks, (queries, 100), (64, 64))
     assert mask.per == per
     mask, vectors = (mask.scored(), [torch.randn(1, 4, 100)] if score == BIASED else []) if score else (mask, [])
-    expected = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True, vectors, None)
-    found = _attention_torch._attention_cuda(q, k, v, mask.key, score, 0.25, (), True, vectors)
+    expected = torch.ops.bsr_gemm.attention(q, k, v, None, mask.key, score, 0.25, [], True, vectors, None)
+    found = _attention_torch._attention_cuda(q, k, v, None, mask.key, score, 0.25, (), True, vectors)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected))
     (spec,) = [loaded.kernel.spec for loaded in _attention_launch._loaded.values()]
     assert all(key in spec for key in keys.split(", ")) and ("split" in spec, "pack_heads" in spec) == (
@@ -334,8 +339,8 @@ def test_tensors_that_tma_cannot_address_are_copied() -> None:
     }
     for name, (tensors, is_kept) in cases.items():
         _attention_launch._ready.clear()
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, None, 0.25, [], True, None, None)
-        found = _attention_torch._attention_cuda(*tensors, *how)
+        expected = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, None, 0.25, [], True, None, None)
+        found = _attention_torch._attention_cuda(*tensors, None, *how)
         assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1]), name
         assert bool(_attention_launch._ready) == is_kept, name
 
@@ -344,10 +349,10 @@ def test_an_attention_of_another_type_is_refused() -> None:
     tensors = [x.float() for x in heads()]
     mask = Mask.full((100, 100), (64, 64))
     with pytest.raises(bsr.Error, match="f16 and bf16, not f32"):
-        _attention_torch._attention_cuda(*tensors, mask.key, None, 0.25, (), False)
+        _attention_torch._attention_cuda(*tensors, None, mask.key, None, 0.25, (), False)
     with pytest.raises(bsr.KernelError, match="bn"):
         narrow = heads(columns=24)
-        _attention_torch._attention_cuda(*narrow, mask.key, None, 0.25, (), False)
+        _attention_torch._attention_cuda(*narrow, None, mask.key, None, 0.25, (), False)
 
 
 def test_vectors_of_scores_are_launched() -> None:
@@ -355,11 +360,25 @@ def test_vectors_of_scores_are_launched() -> None:
     how = (mask.key, BIASED, 0.25, (), True)
     for _ in range(2):
         tensors, bias = heads(), torch.randn(1, 4, 100)
-        expected = torch.ops.bsr_gemm.attention(*tensors, mask.key, BIASED, 0.25, [], True, [bias], None)
-        found = _attention_torch._attention_cuda(*tensors, *how, [bias])
+        expected = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, BIASED, 0.25, [], True, [bias], None)
+        found = _attention_torch._attention_cuda(*tensors, None, *how, [bias])
         known = _attention_launch.direct(*tensors, how, [bias])
         assert torch.equal(found[0], expected[0]) and torch.equal(known[0], expected[0])
         assert torch.equal(found[1], expected[1])
+
+
+def test_sinks_are_launched_behind_the_vectors() -> None:
+    mask = Mask.full((100, 100), (64, 64)).scored()
+    how = (mask.key, BIASED, 0.25, (), True)
+    for _ in range(2):
+        tensors, bias, sinks = heads(), torch.randn(1, 4, 100), torch.randn(4)
+        expected = torch.ops.bsr_gemm.attention(*tensors, sinks, mask.key, BIASED, 0.25, [], True, [bias], None)
+        found = _attention_torch._attention_cuda(*tensors, sinks, *how, [bias])
+        known = _attention_launch.direct(*tensors, how, [bias, sinks])
+        assert all(torch.equal(of_sinks[0], expected[0]) for of_sinks in (found, known))
+        assert torch.equal(found[1], expected[1])
+    without = _attention_torch._attention_cuda(*tensors, None, *how, [bias])
+    assert len(_attention_launch._loaded) == 2 and not torch.equal(without[0], found[0])
 
 
 SCORES = [
@@ -372,7 +391,7 @@ SCORES = [
 
 def saved(tensors, mask, score, numbers=(), scale=0.25):
     """What a gradient is computed from: those of O and LSE, the tensors, O, LSE, the key of the mask, and how."""
-    o, lse = torch.ops.bsr_gemm.attention(*tensors, mask.key, score, scale, list(numbers), True, None, None)
+    o, lse = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, score, scale, list(numbers), True, None, None)
     return [torch.randn_like(o), torch.randn_like(lse), *tensors, o, lse, mask.key, score, scale, list(numbers)]
 
 
@@ -402,7 +421,7 @@ def test_kernels_of_gradients_read_the_vectors_of_scores() -> None:
     mask = Mask.full((100, 100), (64, 64)).scored()
     for _ in range(2):
         tensors, bias = heads(columns=32), torch.randn(1, 4, 100)
-        o, lse = torch.ops.bsr_gemm.attention(*tensors, mask.key, BIASED, 0.25, [], True, [bias], None)
+        o, lse = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, BIASED, 0.25, [], True, [bias], None)
         given = (torch.randn_like(o), None, *tensors, o, lse, mask.key, BIASED, 0.25, [], [bias])
         expected = torch.ops.bsr_gemm.attention_gradient(*given)
         for ours, theirs in zip(_attention_torch._attention_gradient_cuda(*given), expected):
@@ -447,7 +466,7 @@ def test_gradients_without_kernels_are_products() -> None:
         (heads(columns=32), Mask.from_blocks(np.zeros((2, 2), dtype=bool), (100, 100), (64, 64)), None),
     ]
     for tensors, of, score in cases:
-        o, lse = torch.ops.bsr_gemm.attention(*tensors, of.key, score, 0.25, [], True, [], None)
+        o, lse = torch.ops.bsr_gemm.attention(*tensors, None, of.key, score, 0.25, [], True, [], None)
         given = (torch.randn_like(o), None, *tensors, o, lse, of.key, score, 0.25, [], [])
         expected = torch.ops.bsr_gemm.attention_gradient(*given)
         for ours, theirs in zip(_attention_torch._attention_gradient_cuda(*given), expected):
@@ -460,7 +479,7 @@ def test_gradients_launch_what_the_cpu_computes(score, monkeypatch) -> None:
     mask = Mask.causal((100, 100), (64, 64)) if score else Mask.strided((100, 100), (64, 64), local=0, stride=2)
     mask = mask.scored() if score == SCORES[2] else mask
     q, k, v = heads()
-    o, lse = torch.ops.bsr_gemm.attention(q, k, v, mask.key, score, 0.25, [], True, None, None)
+    o, lse = torch.ops.bsr_gemm.attention(q, k, v, None, mask.key, score, 0.25, [], True, None, None)
     inputs = (torch.randn_like(o), torch.randn_like(lse), q, k, v, o, lse, mask, score, 0.25, ())
     expected = _attention_gradient.gradients(*inputs)
 

@@ -30,6 +30,7 @@ _gpu
 _device_patterns
 _launch
 _attention_gradient
+_sinks
 _convert
 _device_masks
 _places

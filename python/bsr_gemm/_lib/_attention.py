@@ -28,6 +28,7 @@ class _How(TypedDict, total=False):
     layout: Layout
     block: tuple[int, int]
     split: Literal["auto"] | int | None
+    sinks: Tensor | None
 
 
 @overload
@@ -57,6 +58,7 @@ def attention(
     layout: Layout = "bhsd",
     block: tuple[int, int] = (128, 128),
     split: Literal["auto"] | int | None = None,
+    sinks: Tensor | None = None,
 ) -> Any:
     """``softmax(scale * q k^T) v``, where ``q k^T`` is computed in the blocks of a mask alone.
 
@@ -80,14 +82,17 @@ def attention(
     Up to 16 queries it is ``"auto"`` unless given, and heads of ``q`` that share a head of ``k`` share tiles.
     On the CPU, and with a mask on a GPU, nothing is divided.
 
+    ``sinks`` are a logit of each head, in the units of a score, that takes part in the softmax of every query and has no value:
+    the result is ``sum(exp(score) * v) / (exp(sink) + sum(exp(score)))``. They have a gradient.
+
     A query without any key has zeros. With ``lse`` the result is a pair of it and the natural logarithm of each query's sum of
-    exponentials, problems x heads x queries.
+    exponentials, that of the sink included, problems x heads x queries.
     """
     # First of all: PyTorch's compiler is told there which functions are constants.
     from . import _attention_torch
 
     call = Call.of(q, k, v, pattern, (causal, mask, score), numbers, scale, layout, block)
-    return _attention_torch.attention(call, lse, split_of(split))
+    return _attention_torch.attention(call, lse, split_of(split), sinks)
 
 
 def simulate_attention(
@@ -104,6 +109,7 @@ def simulate_attention(
     layout: Layout = "bhsd",
     block: tuple[int, int] = (128, 128),
     split: Literal["auto"] | int | None = None,
+    sinks: Tensor | None = None,
     seed: int = 0,
 ) -> Simulation:
     """Runs the PTX of :func:`attention`'s kernel on the CPU, instruction by instruction, and looks for its defects.
@@ -112,13 +118,24 @@ def simulate_attention(
     """
     import torch
 
+    from . import _sinks
+
     call = Call.of(q, k, v, pattern, (causal, mask, score), numbers, scale, layout, block)
     found = find(call.key, (call.q.shape[2], call.k.shape[2]))
-    kernel = Kernel(spec_of(found.block, (q.shape[-1], v.shape[-1]), _arrays.kind_of(q), call.closure, split_of(split)))
+    of_heads = _sinks.read(sinks, call.q)
+    columns, how = (q.shape[-1], v.shape[-1]), (call.closure, split_of(split))
+    kernel = Kernel(spec_of(found.block, columns, _arrays.kind_of(q), *how, has_sinks=of_heads is not None))
     tensors = [described(tensor) for tensor in (call.q, call.k, call.v)]
     vectors = [described(vector) for vector in call.vectors]
     data, sums, findings, cost = _native.simulate_attention(
-        kernel._native, found._native, tensors, call.scale, list(call.numbers), vectors, seed
+        kernel._native,
+        found._native,
+        tensors,
+        call.scale,
+        list(call.numbers),
+        vectors,
+        seed,
+        None if of_heads is None else of_heads.tolist(),
     )
     shape = (*call.q.shape[:3], call.v.shape[3])
     out = torch.frombuffer(bytearray(data), dtype=call.q.dtype).reshape(shape) if data else call.q.new_zeros(shape)

@@ -18,7 +18,9 @@ ROWS = 64
 WIDEST = 160
 
 
-def specs(mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split: str | None) -> list[str]:
+def specs(
+    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split: str | None, has_sinks: bool = False
+) -> list[str]:
     """Specs by preference: the first one that is planned computes the attention, and the last one always is.
 
     With few queries, heads of Q that share a head of K and V share a tile, so that K and V are read once for all of them, and
@@ -27,7 +29,7 @@ def specs(mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split
     queries, columns = q.shape[2], (q.shape[3], v.shape[3])
 
     def spec(split: str | None, heads: int = 1) -> str:
-        return spec_of(mask.block, columns, _arrays.kind_of(q), closure, split, heads)
+        return spec_of(mask.block, columns, _arrays.kind_of(q), closure, split, heads, has_sinks)
 
     if mask.on_device or queries > FEW:
         return [spec(split)]

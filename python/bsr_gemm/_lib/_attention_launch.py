@@ -50,22 +50,23 @@ def _cache(key: tuple, ready: Any) -> None:
 
 
 def direct(
-    q: Tensor, k: Tensor, v: Tensor, how: tuple, vectors: Sequence[Tensor] = (), split: str | None = None
+    q: Tensor, k: Tensor, v: Tensor, how: tuple, further: Sequence[Tensor] = (), split: str | None = None
 ) -> tuple[Tensor, Tensor] | None:
     """The attention where tensors of these shapes were given before; None where they were not.
 
-    Nothing here is looked at twice: a call costs the host little more than the launch.
+    ``further`` are the score's vectors, as many as it has, then sinks where there are any. Nothing here is looked at twice: a
+    call costs the host little more than the launch.
     """
-    ready = _ready.get(_key((q, k, v), how, split, vectors))
+    ready = _ready.get(_key((q, k, v), how, split, further))
     places = None if ready is None else _places((q, k, v))
     if ready is None or places is None:
         return None
     launch, shape, stride, sums = ready
     out = q.new_empty_strided(shape, stride)
     lse = q.new_empty(sums, dtype=torch.float32)
-    operands = [vector_of(vector) for vector in vectors]
-    of_score = [vector.data_ptr() for vector in operands]
-    launch(*places, out.data_ptr(), lse.data_ptr() if how[-1] else 0, _stream(q.get_device()), *of_score)
+    operands = [vector_of(vector) for vector in further]
+    places += [out.data_ptr(), lse.data_ptr() if how[-1] else 0, _stream(q.get_device())]
+    launch(*places, *(vector.data_ptr() for vector in operands))
     del operands
     return out, lse
 
@@ -78,28 +79,32 @@ def attention(
     sums: Tensor,
     mask: Any,
     how: tuple,
-    vectors: Sequence[Tensor] = (),
+    further: Sequence[Tensor] = (),
     split: str | None = None,
+    has_sinks: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Enqueues the attention into ``out`` and, where they are wanted, ``sums``."""
+    """Enqueues the attention into ``out`` and, where they are wanted, ``sums``.
+
+    ``further`` are the score's vectors, then sinks where there are any.
+    """
     _, closure, scale, numbers, lse = how
     index = q.device.index
     with _gpu.OnDevice(index):
         operands = [_addressable(tensor) for tensor in (q, k, v)]
         result = _addressable(out)
-        loaded = _kernel(index, specs(mask, q, k, v, closure, split))
+        loaded = _kernel(index, specs(mask, q, k, v, closure, split, has_sinks))
         work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
-        of_score = [vector_of(vector) for vector in vectors]
-        extents = [_extent(vector) for vector in of_score]
+        read = [vector_of(vector) for vector in further]
+        extents = [_extent(vector) for vector in read[: len(read) - has_sinks]]
         ready = _native.ReadyAttention(loaded, work, _layouts([*operands, result]), scale, list(numbers), extents)
         launch = mask.launching(ready.launch) if mask.on_device else ready.launch
         at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*operands, result))
-        launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in of_score))
+        launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in read))
         if result is not out:
             out.copy_(result)
         elif all(tensor is given for tensor, given in zip(operands, (q, k, v))):
             of_results = tuple(out.shape), out.stride(), tuple(sums.shape)
-            _cache(_key((q, k, v), how, split, vectors), (launch, *of_results))
+            _cache(_key((q, k, v), how, split, further), (launch, *of_results))
     return out, sums
 
 

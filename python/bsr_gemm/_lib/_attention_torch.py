@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _calls, _combined, _gpu, _masks, _native, _torch
+from . import _calls, _combined, _gpu, _masks, _native, _sinks, _torch
 from ._attention_gradient import gradients
 from ._calls import Call, described
 from ._masks import find
@@ -21,27 +21,28 @@ for _constant in (_calls.resolved, _masks.by_rule, _combined.combined):
     torch.compiler.assume_constant_result(_constant)
 
 
-def attention(call: Call, lse: bool, split: str | None) -> Any:
+def attention(call: Call, lse: bool, split: str | None, sinks: Any) -> Any:
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
+    sinks = _sinks.read(sinks, q)
     of_vectors = _torch._wants_gradient(*call.vectors)
     if of_vectors and (is_transformed() or _torch.is_dynamo_compiling()):
         raise Error(
             "vectors of a score have no gradient under `torch.compile` and transforms of torch.func\n"
             "  help: an attention outside of these, or `detach()`"
         )
-    wants_gradient = of_vectors or _torch._wants_gradient(q, k, v)
+    wants_gradient = of_vectors or _torch._wants_gradient(q, k, v, sinks)
     settings = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
-    if _is_launch(q, k, v):
-        out, sums = _attention_cuda(q, k, v, *settings, call.vectors, split)
+    if not wants_gradient and _is_launch(q, k, v):
+        out, sums = _attention_cuda(q, k, v, sinks, *settings, call.vectors, split)
     else:
         how = (*settings[:3], list(call.numbers), settings[4])
         if is_transformed():
-            out, sums = Attention.apply(q, k, v, (*how, split), *call.vectors)
+            out, sums = Attention.apply(q, k, v, sinks, (*how, split), *call.vectors)
         elif wants_gradient and not _torch.is_dynamo_compiling():
-            out, sums = EagerAttention.apply(q, k, v, (*how, split), *call.vectors)
+            out, sums = EagerAttention.apply(q, k, v, sinks, (*how, split), *call.vectors)
         else:
-            out, sums = torch.ops.bsr_gemm.attention(q, k, v, *how, call.vectors, split)
+            out, sums = torch.ops.bsr_gemm.attention(q, k, v, sinks, *how, call.vectors, split)
     out = call.as_given(out)
     return (out, sums) if lse else out
 
@@ -102,14 +103,14 @@ def _places(q: Tensor, v: Tensor, lse: bool) -> tuple[Tensor, Tensor]:
     return out, q.new_empty(tuple(q.shape[:3]) if lse else (0,), dtype=dtype)
 
 
-def _attention_fake(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
+def _attention_fake(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None):
     _check(q, k, v)
     if not mask.startswith("every:"):
         _found(q, k, mask)
     return _places(q, v, lse)
 
 
-def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
+def _attention_cpu(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None):
     _check(q, k, v)
     found = _found(q, k, mask)
     out, sums = _places(q, v, lse)
@@ -117,18 +118,25 @@ def _attention_cpu(q, k, v, mask, score, scale, numbers, lse, vectors=None, spli
         tensors = [described(tensor) for tensor in (q, k, v, out)]
         collected = described(sums[..., None]) if lse else None
         of_score = [described(vector) for vector in vectors or ()]
-        _native.attend(found._native, tensors, scale, score, list(numbers), of_score, collected)
+        of_heads = None if sinks is None else sinks.tolist()
+        _native.attend(found._native, tensors, scale, score, list(numbers), of_score, collected, of_heads)
     elif lse:
-        sums.fill_(-torch.inf)
+        _without_keys(sums, sinks)
     return out, sums
 
 
-def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None, split=None):
+def _without_keys(sums: Tensor, sinks: Tensor | None) -> Tensor:
+    """LSE of queries without keys."""
+    return sums.fill_(-torch.inf) if sinks is None or sums.dim() < 3 else sums.copy_(sinks[:, None].expand_as(sums))
+
+
+def _attention_cuda(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None):
     from . import _attention_launch
 
     numbers = tuple(numbers)
     how = (mask, score, scale, numbers, lse)
-    known = _attention_launch.direct(q, k, v, how, vectors or (), split)
+    further = (*(vectors or ()), *(() if sinks is None else (sinks,)))
+    known = _attention_launch.direct(q, k, v, how, further, split)
     if known is not None:
         return known
     _gpu.refuse_fork()
@@ -138,8 +146,8 @@ def _attention_cuda(q, k, v, mask, score, scale, numbers, lse, vectors=None, spl
     if out.numel() == 0:
         return out, sums
     if k.shape[2] == 0:
-        return out.zero_(), sums.fill_(-torch.inf)
-    return _attention_launch.attention(q, k, v, out, sums, found, how, vectors or (), split)
+        return out.zero_(), _without_keys(sums, sinks)
+    return _attention_launch.attention(q, k, v, out, sums, found, how, further, split, sinks is not None)
 
 
 def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
@@ -166,7 +174,7 @@ def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numb
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
-    q, k, v, mask, score, scale, numbers, lse, vectors, _ = inputs
+    q, k, v, sinks, mask, score, scale, numbers, lse, vectors, _ = inputs
     ctx.settings, ctx.held = (mask, score, scale, list(numbers)), find(mask, (q.shape[2], k.shape[2]))
     ctx.has_sums, ctx.generation = lse, ctx.held.generation
     ctx.set_materialize_grads(False)
@@ -175,11 +183,11 @@ def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     # Gradients of lists of tensors are lists of as many; an empty list may be one.
     of_vectors = None if vectors is None else [None] * len(vectors)
     ctx.none = None, None, None, None if numbers else [], None, of_vectors, None
-    ctx.save_for_backward(q, k, v, *output, *(vectors or ()))
+    ctx.save_for_backward(q, k, v, sinks, *output, *(vectors or ()))
 
 
 def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
-    q, k, v, o, lse, *vectors = ctx.saved_tensors
+    q, k, v, sinks, o, lse, *vectors = ctx.saved_tensors
     if not ctx.has_sums:
         raise Error(
             "the gradient of an attention needs its LSE, which was not stored\n"
@@ -187,33 +195,42 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
         )
     _refuse_changed(ctx)
     if do is None and dlse is None:
-        return None, None, None, *ctx.none
+        return None, None, None, None, *ctx.none
     do = torch.zeros_like(o) if do is None else do
     refuse_forward("attention_gradient", (do, dlse, q, k, v))
     with torch.no_grad():
         is_launch = _is_launch(q, k, v) and _torch._is_plain(do, o, dlse)
         gradient = _attention_gradient_cuda if is_launch else torch.ops.bsr_gemm.attention_gradient
         found = gradient(do, dlse, q, k, v, o, lse, *ctx.settings, vectors)
-    return *once(tuple(found), do, q, k, v), *ctx.none
+        of_sinks = _gradient_of_sinks(ctx, do, dlse, o, lse, sinks)
+    return *once((*found, of_sinks), do, q, k, v), *ctx.none
+
+
+def _gradient_of_sinks(
+    ctx: Any, do: Tensor, dlse: Tensor | None, o: Tensor, lse: Tensor, sinks: Tensor | None
+) -> Tensor | None:
+    """The gradient of sinks where it is wanted."""
+    return _sinks.gradient(do, dlse, o, lse, sinks) if sinks is not None and ctx.needs_input_grad[3] else None
 
 
 def _backward_of_vectors(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
     """The same with the gradients of those vectors of the score that want one: as products, whatever kernels there are."""
-    wanted = ctx.needs_input_grad[4:]
+    wanted = ctx.needs_input_grad[5:]
     if not any(wanted) or (do is None and dlse is None):
         return _backward(ctx, do, dlse)
     _refuse_changed(ctx)
-    q, k, v, o, lse, *vectors = ctx.saved_tensors
+    q, k, v, sinks, o, lse, *vectors = ctx.saved_tensors
     mask, score, scale, numbers = ctx.settings
     leaves = tuple(vector.detach().requires_grad_(is_wanted) for vector, is_wanted in zip(vectors, wanted))
     do = torch.zeros_like(o) if do is None else do
     with torch.no_grad():
         how = (_found(q, k, mask), score, scale, tuple(numbers), leaves)
         dq, dk, dv, *of_each = gradients(do, dlse, q, k, v, o, lse, *how, of_vectors=wanted)
+        of_sinks = _gradient_of_sinks(ctx, do, dlse, o, lse, sinks)
     each = iter(of_each)
     of_vectors = [next(each) if is_wanted else None for is_wanted in wanted]
-    dq, dk, dv, *of_vectors = once((dq, dk, dv, *of_vectors), do, q, k, v)
-    return dq, dk, dv, None, *of_vectors
+    dq, dk, dv, of_sinks, *of_vectors = once((dq, dk, dv, of_sinks, *of_vectors), do, q, k, v)
+    return dq, dk, dv, of_sinks, None, *of_vectors
 
 
 def _refuse_changed(ctx: Any) -> None:
@@ -226,7 +243,7 @@ def _refuse_changed(ctx: Any) -> None:
 
 operator(
     # PyTorch 2.11 leaves out trailing arguments that are their default, and then expects fewer gradients.
-    "attention(Tensor q, Tensor k, Tensor v, str mask, str? score, float scale, float[] numbers, bool lse,"
+    "attention(Tensor q, Tensor k, Tensor v, Tensor? sinks, str mask, str? score, float scale, float[] numbers, bool lse,"
     " Tensor[]? vectors, str? split) -> (Tensor, Tensor)",
     _attention_fake,
     _attention_cpu,
@@ -249,16 +266,18 @@ class Attention(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(q: Tensor, k: Tensor, v: Tensor, how: tuple, *vectors: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, how: tuple, *vectors: Tensor
+    ) -> tuple[Tensor, Tensor]:
         *settings, split = how
         attend = _attention_cuda if _is_launch(q, k, v) else torch.ops.bsr_gemm.attention
-        return attend(q, k, v, *settings, list(vectors), split)
+        return attend(q, k, v, sinks, *settings, list(vectors), split)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        q, k, v, how, *vectors = inputs
+        q, k, v, sinks, how, *vectors = inputs
         *settings, split = how
-        _keep(ctx, (q, k, v, *settings, vectors, split), output)
+        _keep(ctx, (q, k, v, sinks, *settings, vectors, split), output)
         ctx.none = (None,) * (1 + len(vectors))
 
     backward = staticmethod(_backward)

@@ -119,9 +119,10 @@ def spec_of(
     closure: str | None,
     split: str | None = None,
     heads: int = 1,
+    has_sinks: bool = False,
 ) -> str:
     """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V, and so many
-    ``heads`` of Q share a tile."""
+    ``heads`` of Q share a tile. Each head may have a sink."""
     if kind not in ("f16", "bf16"):
         raise Error(
             f"a kernel of attention computes f16 and bf16, not {kind}\n"
@@ -131,6 +132,7 @@ def spec_of(
     depth = "" if columns[0] == columns[1] else f", d = {columns[0]}"
     parts = "" if split is None else f", split = {split}"
     parts += "" if heads == 1 else f", pack_heads = {heads}"
+    parts += ", sinks = on" if has_sinks else ""
     return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{parts}{score}"
 
 

@@ -198,6 +198,7 @@ def attend(
     numbers: list[float] = ...,
     vectors: list[_Tensor] = ...,
     sums: _Tensor | None = None,
+    sinks: list[float] | None = None,
 ) -> None: ...
 def simulate_attention(
     kernel: Kernel,
@@ -207,6 +208,7 @@ def simulate_attention(
     numbers: list[float],
     vectors: list[_Tensor],
     seed: int,
+    sinks: list[float] | None = None,
 ) -> tuple[bytes, list[float], list[str], tuple[int, int, int, int]]: ...
 def command(program: list[str], args: list[str]) -> int: ...
 def card(name: str) -> tuple[str, tuple[int, int]]: ...

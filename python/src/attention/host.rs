@@ -13,11 +13,11 @@ use crate::memory::ask_for;
 use crate::threads::detached;
 
 /// O = softmax(scale * Q K^T) V at the stored blocks; `sums`, if there, gets the natural logarithm of each query's sum of
-/// exponentials, `[batch, heads, queries, 1]`.
+/// exponentials, `[batch, heads, queries, 1]`. `sinks`, if there, are a term of the sums of each head.
 ///
 /// Every address must be that of memory which the caller keeps alive, as large as its sizes say. `tensors` are Q, K, V and O.
 #[pyfunction]
-#[pyo3(signature = (mask, tensors, scale, score=None, numbers=Vec::new(), vectors=Vec::new(), sums=None))]
+#[pyo3(signature = (mask, tensors, scale, score=None, numbers=Vec::new(), vectors=Vec::new(), sums=None, sinks=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn attend(
     py: Python<'_>,
@@ -28,6 +28,7 @@ pub(crate) fn attend(
     numbers: Vec<f64>,
     vectors: Vec<VectorArgument>,
     sums: Option<TensorArgument>,
+    sinks: Option<Vec<f64>>,
 ) -> PyResult<()> {
     let score = score.map(read_score).transpose().map_err(|errors| {
         let lines = errors.iter().flat_map(|error| {
@@ -47,6 +48,7 @@ pub(crate) fn attend(
         score: score.as_ref(),
         numbers,
         vectors: vectors.into_iter().map(Vector::new).collect::<PyResult<_>>()?,
+        sinks,
     };
     attention.check()?;
     let [problems, key_heads, keys, columns] = attention.k.sizes;
@@ -67,6 +69,7 @@ struct Attention<'a> {
     score: Option<&'a Program>,
     numbers: Vec<f64>,
     vectors: Vec<Vector>,
+    sinks: Option<Vec<f64>>,
 }
 
 /// Keys and values of one head, row by row.
@@ -92,6 +95,9 @@ impl Attention<'_> {
                 self.q.sizes,
                 self.mask.lists().len()
             )));
+        }
+        if let Some(sinks) = self.sinks.as_ref().filter(|sinks| sinks.len() != heads) {
+            return Err(refused(format!("{} sinks are given, and Q has {heads} heads", sinks.len())));
         }
         let inputs = self.score.map_or(&[][..], Program::inputs);
         let vectors = inputs.iter().filter(|input| input.kind.is_vector()).count();
@@ -132,6 +138,7 @@ impl Attention<'_> {
         let (keys, width) = (self.k.sizes[2], self.v.sizes[3]);
         let list = &self.mask.lists()[self.mask.pattern(problem, head, heads)];
         let (q, o) = (self.q.head(problem, head), self.o.head(problem, head));
+        let sink = self.sinks.as_ref().map_or(f64::NEG_INFINITY, |sinks| sinks[head]);
         let mut scores: Vec<(usize, f64)> = vec![];
         let mut output = vec![0.0; width];
         let mut inputs = vec![0.0; self.score.map_or(0, |score| score.inputs().len())];
@@ -157,7 +164,7 @@ impl Attention<'_> {
                     scores.push((key, score));
                 }
             }
-            let sum = softmax(&scores, &of_key.values, &mut output);
+            let sum = softmax(&scores, sink, &of_key.values, &mut output);
             for (col, value) in output.iter().enumerate() {
                 // SAFETY: as the caller vouches.
                 unsafe { o.set(query, col, *value) };
@@ -193,14 +200,14 @@ impl Attention<'_> {
     }
 }
 
-/// The mean of the rows of V under the exponentials of their scores, and the logarithm of the sum of exponentials.
-fn softmax(scores: &[(usize, f64)], values: &[f64], output: &mut [f64]) -> f64 {
+/// The rows of V under the exponentials of their scores, over the sum of these and of that of the sink, and the sum's logarithm.
+fn softmax(scores: &[(usize, f64)], sink: f64, values: &[f64], output: &mut [f64]) -> f64 {
     output.fill(0.0);
-    let greatest = scores.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
+    let greatest = scores.iter().map(|(_, score)| *score).fold(sink, f64::max);
     if greatest == f64::NEG_INFINITY {
         return greatest;
     }
-    let mut sum = 0.0;
+    let mut sum = (sink - greatest).exp();
     for (key, score) in scores {
         let weight = (score - greatest).exp();
         sum += weight;

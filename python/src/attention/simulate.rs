@@ -16,6 +16,7 @@ use crate::threads::detached;
 ///
 /// Every address must be that of memory which the caller keeps alive, as large as its sizes say. `tensors` are Q, K and V.
 #[pyfunction]
+#[pyo3(signature = (kernel, mask, tensors, scale, numbers, vectors, seed, sinks=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn simulate_attention(
     py: Python<'_>,
@@ -26,13 +27,14 @@ pub(crate) fn simulate_attention(
     numbers: Vec<f32>,
     vectors: Vec<VectorArgument>,
     seed: u64,
+    sinks: Option<Vec<f32>>,
 ) -> PyResult<Simulation<Vec<f32>>> {
     let [q, k, v] = tensors.map(Heads::new);
     let tensors = [q?, k?, v?];
     let vectors = vectors.into_iter().map(Vector::new).collect::<PyResult<Vec<_>>>()?;
     // SAFETY: the Python half keeps the vectors alive for the call, and they are as long as they say.
     let vectors: Vec<HostVector> = vectors.iter().map(|vector| unsafe { vector.copied() }).collect();
-    let given = ScoreInputs::new(scale).scalars(&numbers).vectors(&vectors);
+    let given = ScoreInputs::new(scale).scalars(&numbers).vectors(&vectors).sinks(sinks.as_deref());
     let options = Options { seed, ..Options::default() };
     let outcome = detached(py, || match kernel.plan.spec().a {
         Dtype::F16 => run::<f16>(kernel, mask, tensors, given, &options),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bsr::gpu::{Device, DeviceBuffer, Plain, StreamRef};
+use bsr::gpu::{Device, DeviceBuffer, DeviceVector, Plain, StreamRef};
 use bsr::{Dtype, Element, bf16, f16};
 use bsr_codegen::TensorStrides;
 use bsr_runtime::attention::{DevicePattern, DeviceTensor, Inputs, Launcher, ScoreVector, Shape, Sharing};
@@ -88,7 +88,7 @@ impl ReadyAttention {
     }
 
     /// Enqueues the attention on a stream: the addresses of Q, K, V, O and of the logarithms of the sums (0: they are not
-    /// wanted), the stream, then the addresses of the score's vectors.
+    /// wanted), the stream, then the addresses of the score's vectors, and that of the sinks of a kernel that has them.
     ///
     /// Nothing synchronizes; after the first launch nothing is allocated. The memory must be on the kernel's GPU, as large as it was said to be, and
     /// alive until the stream is done with it.
@@ -129,10 +129,16 @@ impl ReadyAttention {
             (sums != 0).then(|| unsafe { DeviceBuffer::<f32>::foreign(&self.device, sums, batch * heads * queries) });
         // SAFETY: PyTorch's current stream of the device, alive during the call.
         let stream = unsafe { StreamRef::from_raw(stream as *mut _) };
+        let of_sinks = usize::from(self.launcher.plan().spec().sinks.is_on()).min(vectors.len());
+        let (vectors, sinks) = vectors.split_at(vectors.len() - of_sinks);
+        // SAFETY: as above.
+        let sinks = sinks.first().map(|at| unsafe { DeviceVector::<f32>::from_raw(*at, heads) });
+        let sinks = sinks.transpose().map_err(refused)?;
         // SAFETY: as above.
         let held = unsafe { vectors_at(&self.vectors, vectors)? };
         let vectors = views(&held, &self.vectors);
         let inputs = Inputs::from((&q, &k, &v, self.scale)).scalars(&self.numbers).vectors(&vectors);
+        let inputs = inputs.sinks(sinks.as_ref());
         self.launcher.launch(stream, inputs, &self.pattern, &mut o, sums.as_mut()).map_err(refused)
     }
 }

@@ -48,7 +48,7 @@ impl Problem {
             depth,
             scalars: inputs.iter().filter(|input| !input.kind.is_vector()).map(|_| 0.5).collect(),
             vectors: HostVector::examples(spec, &shape),
-            sinks: spec.sinks.is_on().then(|| sinks(shape.heads)),
+            sinks: spec.sinks.is_on().then(|| sinks(shape.heads, 0)),
             seed: 0,
         }
     }
@@ -128,9 +128,9 @@ impl Problem {
 }
 
 /// Sinks of so many heads: among the scores of a few keys, those of neighbouring heads far apart, one above all scores, and one
-/// that is none.
-fn sinks(heads: usize) -> Vec<f32> {
-    (0..heads).map(|head| [2.0, -1.5, 7.0, 0.25, f32::NEG_INFINITY, 4.0][head % 6]).collect()
+/// that is none. Those of another `number` begin with another one.
+pub(super) fn sinks(heads: usize, number: usize) -> Vec<f32> {
+    (number..number + heads).map(|at| [2.0, -1.5, 7.0, 0.25, f32::NEG_INFINITY, 4.0][at % 6]).collect()
 }
 
 /// What at most `most` rows of O, spread over all of them, must be, and their LSE.

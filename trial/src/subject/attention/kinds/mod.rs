@@ -16,6 +16,7 @@ use bsr_runtime::simulated::lists::ListKernels;
 use half::{bf16, f16};
 
 use super::Problem;
+use super::problem::sinks;
 use super::simulate::Tensors;
 use crate::Failure;
 use crate::kinds::{EFFORT, Trial};
@@ -87,6 +88,7 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     });
     for (number, AttentionTrial { problem, .. }) in all.iter_mut().enumerate() {
         problem.vectors = HostVector::varied(spec, &problem.shape, number + round);
+        problem.sinks = problem.sinks.take().map(|_| sinks(problem.shape.heads, number + round));
     }
     Ok(all)
 }
