@@ -203,13 +203,7 @@ def attention_forward(
     score = None
     if softcap is not None:
         score, numbers["cap"] = "|cap: f32| cap * tanh(s * scale / cap)", softcap
-    how = {"mask": condition, "score": score, "numbers": numbers, "scale": scaling}
-    if s_aux is None:
-        out = attention(query, key, value, **how)
-    else:
-        # A key with this score and a value of zeros, for each head.
-        out, lse = attention(query, key, value, lse=True, **how)
-        out = out * torch.sigmoid(lse - s_aux.to(lse.dtype)[:, None])[..., None].to(out.dtype)
+    out = attention(query, key, value, mask=condition, score=score, numbers=numbers, scale=scaling, sinks=s_aux)
     return out.transpose(1, 2).contiguous(), None
 
 

@@ -195,7 +195,7 @@ def _fake(q, k, v, index, nums, block_sizes, block, scale):
 def _forward(attend: Callable) -> Callable:
     def kernel(q, k, v, index, nums, block_sizes, block, scale):
         def compute(key, closure, scale, numbers, vectors):
-            return attend(q, k, v, key, closure, scale, numbers, True, vectors)
+            return attend(q, k, v, None, key, closure, scale, numbers, True, vectors)
 
         return _attend(q, k, v, (index, nums, block_sizes), block, scale, compute)
 
