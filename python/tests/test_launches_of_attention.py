@@ -53,7 +53,7 @@ class MaskView:
 
     def now(self):
         derivation = self.mask._derivation
-        assert derivation is None or derivation.is_made, "bytes of lists are made ahead of a launch"
+        assert derivation is None or derivation.is_current, "bytes of lists are made ahead of a launch"
         return self.mask.to_mask()._native
 
 
