@@ -6,7 +6,7 @@
 
 Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
-Attention   attention, block_sparse_attention, AttentionMask, DeviceMask, simulate_attention
+Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
 Models      bsr_gemm.transformers, bsr_gemm.stk: names of other libraries (with these, or with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ._lib._block_sparse import block_sparse_attention
     from ._lib._device_masks import DeviceMask
     from ._lib._device_patterns import DevicePattern
+    from ._lib._flex import flex_attention
 
 __all__ = [
     "ACTIVATIONS",
@@ -66,6 +67,7 @@ __all__ = [
     "empty_cache",
     "explain",
     "ffn",
+    "flex_attention",
     "from_dense",
     "kernel",
     "linear",
@@ -105,6 +107,7 @@ _OF_TORCH = {
     "DeviceMask": "._lib._device_masks",
     "DevicePattern": "._lib._device_patterns",
     "block_sparse_attention": "._lib._block_sparse",
+    "flex_attention": "._lib._flex",
 }
 
 

@@ -17,6 +17,8 @@ _operands
 _operators
 _score
 _syntax
+_traced_words
+_traced
 _block_flags
 _cluster
 _mask_arrays
@@ -53,6 +55,7 @@ _attention_torch
 _block_sparse
 _layers
 _attention
+_flex
 _dynamic
 _parallel_ops
 """

@@ -1,0 +1,113 @@
+"""FlexAttention's call: its functions are traced, and become a condition and a score."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _calls
+from ._attention import attention
+from ._conditions import Condition, _text
+from ._masks import AttentionMask, find
+from ._native import Error
+from ._score import Tree
+from ._traced import Trace
+from ._traced_words import TRUE
+
+#: The most vectors of a kernel.
+MOST = 8
+
+
+@torch.compiler.disable
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable | None = None,
+    block_mask: Any = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
+    *,
+    return_aux: Any = None,
+) -> Any:
+    """``torch.nn.attention.flex_attention.flex_attention`` by the kernels of :func:`attention`.
+
+    ``score_mod(score, b, h, q_idx, kv_idx)`` and the ``mask_mod`` of a ``BlockMask`` are called once, with values that record what is
+    computed of them. What depends on queries or on keys alone, beside ``b`` and ``h``, is computed by PyTorch as a vector, with its
+    gradient; the rest becomes text of the language of scores. What has no word there is refused.
+
+    ``kernel_options`` are those of another kernel, and are not read.
+    """
+    _check(query, key, value, enable_gqa)
+    if return_aux is not None and getattr(return_aux, "max_scores", False):
+        raise Error("the greatest score of each query is not stored\n  help: `AuxRequest(lse=True)`")
+    if key.shape[0] == 1 != query.shape[0]:
+        key, value = (tensor.expand(query.shape[0], -1, -1, -1) for tensor in (key, value))
+    trace = Trace((*query.shape[:3], key.shape[2]), query.device)
+    score = None
+    if score_mod is not None:
+        kind = torch.float64 if query.dtype == torch.float64 else torch.float32
+        score = _closure(trace, _text(trace.score(score_mod, kind)))
+    pattern = None if block_mask is None else _pattern(trace, block_mask, score is not None)
+    texts = " ".join(filter(None, (score, pattern.mask if pattern is not None and pattern.has_partial else None)))
+    vectors = {name: vector for name, vector in trace.vectors.items() if f"{name}:" in texts}
+    if len(vectors) > MOST:
+        raise Error(
+            f"the functions read {len(vectors)} vectors: {', '.join(vectors)}; a kernel has up to {MOST}\n"
+            "  help: compute more of each index before the query and the key meet, or capture fewer tensors"
+        )
+    wants_lse = return_lse or bool(return_aux is not None and return_aux.lse)
+    found = attention(query, key, value, pattern, score=score, numbers=vectors, scale=scale, lse=wants_lse)
+    if return_aux is None:
+        return found
+    from torch.nn.attention.flex_attention import AuxOutput
+
+    return (found[0], AuxOutput(lse=found[1])) if wants_lse else (found, AuxOutput())
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, Tensor) or tensor.dim() != 4:
+            raise Error(f"{name} is no tensor of four dimensions\n  help: problems x heads x rows x columns")
+    if query.shape[1] != key.shape[1] and not enable_gqa:
+        raise Error(f"{query.shape[1]} heads of the query, and {key.shape[1]} of the key\n  help: `enable_gqa=True`")
+
+
+def _closure(trace: Trace, body: str) -> str:
+    """A closure with the vectors that its body reads."""
+    read = [f"{name}: {kind}<f32>" for name, kind in trace.parameters.items() if name in _names_in(body)]
+    return f"|{', '.join(read)}| {body}" if read else body
+
+
+def _names_in(body: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", body))
+
+
+def _pattern(trace: Trace, block_mask: Any, is_scored: bool) -> AttentionMask:
+    """The blocks of a ``BlockMask``, with its function as their condition."""
+    blocks = _calls._of_block_mask(block_mask)
+    tree = TRUE if not blocks.has_partial or block_mask.mask_mod is None else trace.condition(block_mask.mask_mod)
+    return _with_condition(blocks.key, None if tree == TRUE else _condition(trace, tree), is_scored)
+
+
+@functools.lru_cache(maxsize=256)
+def _with_condition(key: str, condition: str | None, is_scored: bool) -> AttentionMask:
+    """A mask with a condition in its partial blocks; with a score in all of them, for it is computed in every block, and the
+    condition holds in whole ones."""
+    blocks = find(key, (0, 0))
+    kinds = blocks.blocks()
+    kinds = kinds.clip(max=1) if condition is None else (2 * kinds).clip(max=2) if is_scored else kinds
+    return AttentionMask._of_blocks(blocks.sizes, blocks.block, kinds, blocks.per, condition)
+
+
+def _condition(trace: Trace, tree: Tree) -> str:
+    names = _names_in(text := Condition((), tree).text)
+    read = tuple((name, kind, "f32") for name, kind in trace.parameters.items() if name in names)
+    return Condition(read, tree).text if read else text
