@@ -134,12 +134,41 @@ ROWS = (
 # fmt: on
 
 
+def _shape(rows: int, cols: int, spec: str) -> Row:
+    """A small product, which shows who takes blocks of this shape."""
+    m, k = (side * max(4, 1024 // side) for side in (rows, cols))
+    kernel = f"bm = {rows}, bn = 128, bk = {cols}{spec}"
+    return Row(f"blocks-{rows}x{cols}", "dsd", m, 512, k, (rows, cols), "random:0.25", (kernel,))
+
+
+#: What other libraries take, and what they do with the rest: `--rows 'blocks-*'`.
+SHAPES = tuple(
+    _shape(rows, cols, spec)
+    for rows, cols, spec in (
+        (16, 16, ""),
+        (64, 64, ""),
+        (128, 128, ""),
+        (32, 16, ""),
+        (16, 32, ""),
+        (64, 128, ""),
+        (128, 64, ""),
+        (48, 48, ""),
+        (96, 96, ""),
+        (512, 112, ""),
+        (3, 3, ", mma = scalar"),
+    )
+)
+
+
 def choose(names: list[str]) -> list[Row]:
-    """The rows whose names match one of `names` (shell patterns); all of them without names.
+    """The rows whose names match one of `names` (shell patterns); all of `ROWS` without names.
 
     Raises ValueError with the names there are if one matches nothing.
     """
+    if not names:
+        return list(ROWS)
+    known = (*ROWS, *SHAPES)
     for name in names:
-        if not any(fnmatch.fnmatchcase(row.name, name) for row in ROWS):
-            raise ValueError(f"no row is called `{name}`; there are {', '.join(row.name for row in ROWS)}")
-    return [row for row in ROWS if not names or any(fnmatch.fnmatchcase(row.name, name) for name in names)]
+        if not any(fnmatch.fnmatchcase(row.name, name) for row in known):
+            raise ValueError(f"no row is called `{name}`; there are {', '.join(row.name for row in known)}")
+    return [row for row in known if any(fnmatch.fnmatchcase(row.name, name) for name in names)]

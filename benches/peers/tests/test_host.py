@@ -145,9 +145,10 @@ class RowsTest(unittest.TestCase):
 
     def test_names_are_unique_and_chosen_by_pattern(self) -> None:
         """A wrong one is told with the right ones."""
-        names = [row.name for row in rows.ROWS]
+        names = [row.name for row in (*rows.ROWS, *rows.SHAPES)]
         self.assertEqual(len(names), len(set(names)))
         self.assertEqual(rows.choose([]), list(rows.ROWS))
+        self.assertEqual(rows.choose(["blocks-*"]), list(rows.SHAPES))
         self.assertEqual(
             [row.name for row in rows.choose(["sdd-*"])], [name for name in names if name.startswith("sdd")]
         )
@@ -156,7 +157,7 @@ class RowsTest(unittest.TestCase):
 
     def test_every_row_can_be_drawn(self) -> None:
         """Its blocks divide it."""
-        for row in rows.ROWS:
+        for row in (*rows.ROWS, *rows.SHAPES):
             drawn = pattern.draw(*row.sparse_shape, row.block, row.pattern, row.seed)
             self.assertGreater(drawn.nnzb, 0)
 
