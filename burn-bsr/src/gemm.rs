@@ -1,5 +1,7 @@
 //! The product of a block-sparse matrix and a dense one.
 
+use std::borrow::Borrow;
+
 use bsr::FirstUse;
 use burn::tensor::Tensor;
 
@@ -21,12 +23,16 @@ pub struct GemmConfig {
 pub struct BsrGemm;
 
 impl BsrGemm {
-    /// `A B`, or `A^T B`, with the kernel that is chosen for these operands.
+    /// `A B`, or `A^T B`, with the kernel that is chosen for these operands. `a` is the matrix or a reference to it.
     ///
     /// # Panics
     /// If the operands do not fit, as Burn's own products do; see [`BsrGemm::try_auto_tuned`]. On a GPU also if no kernel
     /// can be planned for the blocks, with the reasons.
-    pub fn auto_tuned<B: BsrBackend>(a: &BsrTensor<B>, b: Tensor<B, 2>, config: GemmConfig) -> Tensor<B, 2> {
+    pub fn auto_tuned<B: BsrBackend>(
+        a: impl Borrow<BsrTensor<B>>,
+        b: Tensor<B, 2>,
+        config: GemmConfig,
+    ) -> Tensor<B, 2> {
         match Self::try_auto_tuned(a, b, config) {
             Ok(product) => product,
             Err(error) => panic!("{error}"),
@@ -38,10 +44,11 @@ impl BsrGemm {
     /// # Errors
     /// [`Error::Inner`].
     pub fn try_auto_tuned<B: BsrBackend>(
-        a: &BsrTensor<B>,
+        a: impl Borrow<BsrTensor<B>>,
         b: Tensor<B, 2>,
         config: GemmConfig,
     ) -> Result<Tensor<B, 2>, Error> {
+        let a = a.borrow();
         let ([rows, cols], [m, k]) = (b.dims(), a.pattern().shape());
         let inner = if config.transpose { m } else { k };
         if rows != inner {
