@@ -45,7 +45,7 @@ fn the_product_is_that_of_the_whole_matrix() {
         let (b, config) = (drawn(rows, 9, 3), GemmConfig { transpose: true, ..GemmConfig::default() });
         same(&BsrGemm::auto_tuned(&a, b.clone(), config), &whole.transpose().matmul(b));
         let (whole, b) = (a.to_dense(), drawn(cols, 9, 4));
-        same(&burn_sparse::BsrGemm::auto_tuned(a, b.clone(), GemmConfig::default()), &whole.matmul(b));
+        same(&BsrGemm::auto_tuned(a, b.clone(), GemmConfig::default()), &whole.matmul(b));
     }
 }
 
