@@ -42,7 +42,8 @@ def block_mask(mask_mod, block=32):
 
 def dense(q, k, v, score_mod=None, mask_mod=None):
     """The attention of every pair; the functions are given indices that broadcast."""
-    places = [torch.arange(size).reshape([-1 if dim == at else 1 for dim in range(4)]) for at, size in enumerate(SIZES)]
+    shapes = [[-1 if dim == at else 1 for dim in range(4)] for at in range(4)]
+    places = [torch.arange(size, device=q.device).reshape(shape) for size, shape in zip(SIZES, shapes)]
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     scores = scores if score_mod is None else score_mod(scores, *places)
     scores = scores if mask_mod is None else scores.masked_fill(~mask_mod(*places), -math.inf)
@@ -217,3 +218,73 @@ def test_functions_are_kernels(what, name) -> None:
     else:
         closure = score_of(_flex._closure(trace, _text(trace.score(mods.SCORES[name], torch.float32)))).closure
     assert bsr.Kernel(spec_of((128, 128), (128, 128), "bf16", closure)).ptx.count(".entry") == 1
+
+
+def test_functions_are_traced_again_when_what_they_read_changes(monkeypatch) -> None:
+    traced = []
+    monkeypatch.setattr(_flex, "Trace", lambda *how: traced.append(how) or Trace(*how))
+    q, k, v = (x.detach() for x in tensors())
+    width, bias, slope = 20, torch.randn(mods.LENGTH), torch.tensor(0.5, requires_grad=True)
+
+    def score(score, b, h, q, k):
+        return torch.where(q - k < width, score + bias[k], score - 1)
+
+    def check(function, times):
+        before = len(traced)
+        for _ in range(2):
+            found = bsr.flex_attention(q, k, v, function)
+            torch.testing.assert_close(found, dense(q, k, v, function), rtol=1e-4, atol=2e-5)
+        assert len(traced) - before == times
+
+    check(score, 1)
+    check(score, 0)
+    width = 30
+    check(score, 1)
+    bias.add_(1)
+    check(score, 1)
+    bias = bias.clone()
+    check(score, 1)
+    # Another function that computes the same of the same.
+    check(lambda *values: score(*values), 1)
+    check(lambda *values: score(*values), 1)
+    # A gradient, random numbers and objects are looked at in every call.
+    check(lambda s, b, h, q, k: s * slope, 2)
+    check(lambda s, b, h, q, k: s + 0 * torch.rand(()), 2)
+    check(lambda s, b, h, q, k, config=[width]: s + config[0] * k, 1)
+    check(lambda s, b, h, q, k, config={"width": 0.1}: s + config["width"] * k, 2)
+    monkeypatch.setattr(mods, "SLOPES", mods.SLOPES.flip(0))
+    check(mods.SCORES["ALiBi"], 1)
+
+
+def test_a_tensor_in_the_place_of_one_that_is_gone_is_read() -> None:
+    q, k, v = (x.detach() for x in tensors())
+
+    def check(bias):
+        def score(score, b, h, q, k):
+            return score + bias[k]
+
+        torch.testing.assert_close(bsr.flex_attention(q, k, v, score), dense(q, k, v, score), rtol=1e-4, atol=2e-5)
+
+    for seed in range(20):
+        check(torch.arange(mods.LENGTH) % (seed + 2.0))
+
+
+# FlexAttention has one mask on the CPU where the function returns a number of Python.
+ON_GPU = [name for name in mods.MASKS if name != "everything, of Python"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [*ON_GPU, *(f"score: {name}" for name in mods.SCORES)])
+def test_kernels(name, monkeypatch) -> None:
+    for variable, value in vars(mods).items():
+        if isinstance(value, torch.Tensor):
+            monkeypatch.setattr(mods, variable, value.cuda())
+    q, k, v = torch.randn(3, *SIZES[:3], 64, device="cuda", dtype=torch.bfloat16).unbind()
+    score_mod, mask_mod = mods.SCORES.get(name.removeprefix("score: ")), mods.MASKS.get(name)
+    # Tensors that functions make are on the GPU, too.
+    with torch.device("cuda"):
+        blocks = mask_mod and flex.create_block_mask(mask_mod, *SIZES, BLOCK_SIZE=64)
+        how = (None, blocks) if mask_mod else (score_mod, None)
+        wanted = flex.flex_attention(q.float(), k.float(), v.float(), *how)
+        found = bsr.flex_attention(q, k, v, *how)
+    assert float((found - wanted).norm() / wanted.norm()) < 1e-2

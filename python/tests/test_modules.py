@@ -55,6 +55,7 @@ _attention_torch
 _block_sparse
 _layers
 _attention
+_captured
 _flex
 _dynamic
 _parallel_ops

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _calls
+from . import _calls, _gpu
 from ._attention import attention
+from ._captured import Unknown, captured
 from ._conditions import Condition, _text
+from ._exact import exact
 from ._masks import AttentionMask, find
 from ._native import Error
 from ._score import Tree
@@ -21,6 +23,8 @@ from ._traced_words import TRUE
 
 #: The most vectors of a kernel.
 MOST = 8
+#: The most pairs of functions of which it is kept what they compute.
+KEPT = 256
 
 
 @torch.compiler.disable
@@ -39,8 +43,8 @@ def flex_attention(
 ) -> Any:
     """``torch.nn.attention.flex_attention.flex_attention`` by the kernels of :func:`attention`.
 
-    ``score_mod(score, b, h, q_idx, kv_idx)`` and the ``mask_mod`` of a ``BlockMask`` are called once, with values that record what is
-    computed of them. What depends on queries or on keys alone, beside ``b`` and ``h``, is computed by PyTorch as a vector, with its
+    ``score_mod(score, b, h, q_idx, kv_idx)`` and the ``mask_mod`` of a ``BlockMask`` are called with values that record what is
+    computed of them: once, and again when what they read besides their arguments has changed. What depends on queries or on keys alone, beside ``b`` and ``h``, is computed by PyTorch as a vector, with its
     gradient; the rest becomes text of the language of scores. What has no word there is refused.
 
     ``kernel_options`` are those of another kernel, and are not read.
@@ -50,19 +54,11 @@ def flex_attention(
         raise Error("the greatest score of each query is not stored\n  help: `AuxRequest(lse=True)`")
     if key.shape[0] == 1 != query.shape[0]:
         key, value = (tensor.expand(query.shape[0], -1, -1, -1) for tensor in (key, value))
-    trace = Trace((*query.shape[:3], key.shape[2]), query.device)
-    score = None
-    if score_mod is not None:
-        kind = torch.float64 if query.dtype == torch.float64 else torch.float32
-        score = _closure(trace, _text(trace.score(score_mod, kind)))
-    pattern = None if block_mask is None else _pattern(trace, block_mask, score is not None)
-    texts = " ".join(filter(None, (score, pattern.mask if pattern is not None and pattern.has_partial else None)))
-    vectors = {name: vector for name, vector in trace.vectors.items() if f"{name}:" in texts}
-    if len(vectors) > MOST:
-        raise Error(
-            f"the functions read {len(vectors)} vectors: {', '.join(vectors)}; a kernel has up to {MOST}\n"
-            "  help: compute more of each index before the query and the key meet, or capture fewer tensors"
-        )
+    blocks = None if block_mask is None else _calls._of_block_mask(block_mask)
+    mask_mod = None if blocks is None or not blocks.has_partial else block_mask.mask_mod
+    kind = torch.float64 if query.dtype == torch.float64 else torch.float32
+    score, condition, vectors = _said(score_mod, mask_mod, (*query.shape[:3], key.shape[2]), query.device, kind)
+    pattern = None if blocks is None else _with_condition(blocks.key, condition, score is not None)
     wants_lse = return_lse or bool(return_aux is not None and return_aux.lse)
     found = attention(query, key, value, pattern, score=score, numbers=vectors, scale=scale, lse=wants_lse)
     if return_aux is None:
@@ -70,6 +66,13 @@ def flex_attention(
     from torch.nn.attention.flex_attention import AuxOutput
 
     return (found[0], AuxOutput(lse=found[1])) if wants_lse else (found, AuxOutput())
+
+
+def _in_f32(vector: Tensor) -> Tensor:
+    """A vector as kernels read it, so that no call converts it again."""
+    if vector.dtype == torch.bool or vector.dtype.is_floating_point:
+        return vector.to(torch.float32)
+    return exact(vector, torch.float32)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
@@ -80,6 +83,52 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
         raise Error(f"{query.shape[1]} heads of the query, and {key.shape[1]} of the key\n  help: `enable_gqa=True`")
 
 
+#: A score, a condition, and the vectors that they read.
+Said = tuple[str | None, str | None, dict[str, Tensor]]
+
+#: What functions were found to compute, by what they read, with the tensors among it.
+_known: dict[tuple, tuple[list, Said]] = {}
+
+
+def _said(score_mod: Callable | None, mask_mod: Callable | None, *how: Any) -> Said:
+    """What the functions compute, found now or before. A CUDA graph computes the vectors in every replay."""
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        return _trace(score_mod, mask_mod, *how)
+    try:
+        read, tensors = captured((score_mod, mask_mod))
+    except Unknown:
+        return _trace(score_mod, mask_mod, *how)
+    key = (read, *how, torch.get_default_dtype(), torch.is_inference_mode_enabled())
+    with _gpu._lock:
+        known = _known.get(key)
+    # Another tensor may have the identity of one that is gone.
+    if known is not None and all(tensor() is not None for tensor in known[0]):
+        return known[1]
+    said = _trace(score_mod, mask_mod, *how)
+    with _gpu._lock:
+        if len(_known) >= KEPT:
+            _known.clear()
+        _known[key] = tensors, said
+    return said
+
+
+def _trace(
+    score_mod: Callable | None, mask_mod: Callable | None, sizes: Any, device: torch.device, kind: torch.dtype
+) -> Said:
+    trace = Trace(sizes, device)
+    score = None if score_mod is None else _closure(trace, _text(trace.score(score_mod, kind)))
+    tree = TRUE if mask_mod is None else trace.condition(mask_mod)
+    condition = None if tree == TRUE else _condition(trace, tree)
+    texts = " ".join(filter(None, (score, condition)))
+    vectors = {name: _in_f32(vector) for name, vector in trace.vectors.items() if f"{name}:" in texts}
+    if len(vectors) > MOST:
+        raise Error(
+            f"the functions read {len(vectors)} vectors: {', '.join(vectors)}; a kernel has up to {MOST}\n"
+            "  help: compute more of each index before the query and the key meet, or capture fewer tensors"
+        )
+    return score, condition, vectors
+
+
 def _closure(trace: Trace, body: str) -> str:
     """A closure with the vectors that its body reads."""
     read = [f"{name}: {kind}<f32>" for name, kind in trace.parameters.items() if name in _names_in(body)]
@@ -88,13 +137,6 @@ def _closure(trace: Trace, body: str) -> str:
 
 def _names_in(body: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", body))
-
-
-def _pattern(trace: Trace, block_mask: Any, is_scored: bool) -> AttentionMask:
-    """The blocks of a ``BlockMask``, with its function as their condition."""
-    blocks = _calls._of_block_mask(block_mask)
-    tree = TRUE if not blocks.has_partial or block_mask.mask_mod is None else trace.condition(block_mask.mask_mod)
-    return _with_condition(blocks.key, None if tree == TRUE else _condition(trace, tree), is_scored)
 
 
 @functools.lru_cache(maxsize=256)
