@@ -90,9 +90,12 @@ Said = tuple[str | None, str | None, dict[str, Tensor]]
 _known: dict[tuple, tuple[list, Said]] = {}
 
 
-def _said(score_mod: Callable | None, mask_mod: Callable | None, *how: Any) -> Said:
+def _said(
+    score_mod: Callable | None, mask_mod: Callable | None, sizes: Any, device: torch.device, kind: torch.dtype
+) -> Said:
     """What the functions compute, found now or before. A CUDA graph computes the vectors in every replay."""
-    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+    how = sizes, device, kind
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return _trace(score_mod, mask_mod, *how)
     try:
         read, tensors = captured((score_mod, mask_mod))
