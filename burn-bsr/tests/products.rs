@@ -14,6 +14,8 @@ use burn::nn::LinearConfig;
 use burn::record::{BinBytesRecorder, FullPrecisionSettings, Recorder};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, Tolerance};
+// The crate under another name, as a renamed dependency has it.
+use burn_bsr as burn_sparse;
 use burn_bsr::{BlockSparseLinear, BsrBackend, BsrGemm, BsrTensor, Call, FirstUse, GemmConfig, Keep, Pattern};
 
 type Plain = NdArray<f32>;
@@ -45,7 +47,7 @@ fn the_product_is_that_of_the_whole_matrix() {
         let (b, config) = (drawn(rows, 9, 3), GemmConfig { transpose: true, ..GemmConfig::default() });
         same(&BsrGemm::auto_tuned(&a, b.clone(), config), &whole.transpose().matmul(b));
         let (whole, b) = (a.to_dense(), drawn(cols, 9, 4));
-        same(&BsrGemm::auto_tuned(a, b.clone(), GemmConfig::default()), &whole.matmul(b));
+        same(&burn_sparse::BsrGemm::auto_tuned(a, b.clone(), GemmConfig::default()), &whole.matmul(b));
     }
 }
 
