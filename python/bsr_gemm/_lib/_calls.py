@@ -159,7 +159,7 @@ def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
     if not vector.dtype.is_floating_point:
         from ._exact import exact
 
-        vector = vector.to(dtype) if str(vector.dtype) == "torch.bool" else exact(vector, dtype)
+        vector = exact(vector, dtype)
     return vector.reshape(seen).to(dtype).contiguous()
 
 

@@ -17,10 +17,12 @@ _looked_at = WeakTensorKeyDictionary()
 
 
 def exact(numbers: Tensor, dtype: torch.dtype) -> Tensor:
-    """Integers as floating-point numbers of a type that holds each of them: others would be equal that are not.
+    """Numbers in a floating-point type, which holds each of them if they are integers: others would be equal that are not.
 
-    A tensor on a GPU is waited for once after every change of it.
+    Integers on a GPU are waited for once after every change of them.
     """
+    if numbers.dtype == torch.bool or numbers.dtype.is_floating_point:
+        return numbers.to(dtype)
     if torch.compiler.is_dynamo_compiling() or is_transformed():
         return torch.ops.bsr_gemm.exact(numbers, dtype)
     return _exact(numbers, dtype)

@@ -44,8 +44,9 @@ def flex_attention(
     """``torch.nn.attention.flex_attention.flex_attention`` by the kernels of :func:`attention`.
 
     ``score_mod(score, b, h, q_idx, kv_idx)`` and the ``mask_mod`` of a ``BlockMask`` are called with values that record what is
-    computed of them: once, and again when what they read besides their arguments has changed. What depends on queries or on keys alone, beside ``b`` and ``h``, is computed by PyTorch as a vector, with its
-    gradient; the rest becomes text of the language of scores. What has no word there is refused.
+    computed of them: once, and again when what they read besides their arguments has changed. What depends on queries or on
+    keys alone, beside ``b`` and ``h``, is computed by PyTorch as a vector, with its gradient; the rest becomes text of the
+    language of scores. What has no word there is refused.
 
     ``kernel_options`` are those of another kernel, and are not read.
     """
@@ -68,13 +69,6 @@ def flex_attention(
     return (found[0], AuxOutput(lse=found[1])) if wants_lse else (found, AuxOutput())
 
 
-def _in_f32(vector: Tensor) -> Tensor:
-    """A vector as kernels read it, so that no call converts it again."""
-    if vector.dtype == torch.bool or vector.dtype.is_floating_point:
-        return vector.to(torch.float32)
-    return exact(vector, torch.float32)
-
-
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor) or tensor.dim() != 4:
@@ -88,20 +82,23 @@ Said = tuple[str | None, str | None, dict[str, Tensor]]
 
 #: What functions were found to compute, by what they read, with the tensors among it.
 _known: dict[tuple, tuple[list, Said]] = {}
+_gpu.further_caches.append(_known)
 
 
 def _said(
     score_mod: Callable | None, mask_mod: Callable | None, sizes: Any, device: torch.device, kind: torch.dtype
 ) -> Said:
-    """What the functions compute, found now or before. A CUDA graph computes the vectors in every replay."""
-    how = sizes, device, kind
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        return _trace(score_mod, mask_mod, *how)
+    """What the functions compute, found now or before on this stream. A CUDA graph computes the vectors in every replay."""
+    how, stream = (sizes, device, kind), None
+    if device.type == "cuda":
+        if torch.cuda.is_current_stream_capturing():
+            return _trace(score_mod, mask_mod, *how)
+        stream = torch.cuda.current_stream(device).cuda_stream
     try:
         read, tensors = captured((score_mod, mask_mod))
     except Unknown:
         return _trace(score_mod, mask_mod, *how)
-    key = (read, *how, torch.get_default_dtype(), torch.is_inference_mode_enabled())
+    key = (read, *how, stream, torch.get_default_dtype(), torch.is_inference_mode_enabled())
     with _gpu._lock:
         known = _known.get(key)
     # Another tensor may have the identity of one that is gone.
@@ -123,7 +120,8 @@ def _trace(
     tree = TRUE if mask_mod is None else trace.condition(mask_mod)
     condition = None if tree == TRUE else _condition(trace, tree)
     texts = " ".join(filter(None, (score, condition)))
-    vectors = {name: _in_f32(vector) for name, vector in trace.vectors.items() if f"{name}:" in texts}
+    # As kernels read them, so that no call converts them again.
+    vectors = {name: exact(vector, torch.float32) for name, vector in trace.vectors.items() if f"{name}:" in texts}
     if len(vectors) > MOST:
         raise Error(
             f"the functions read {len(vectors)} vectors: {', '.join(vectors)}; a kernel has up to {MOST}\n"
