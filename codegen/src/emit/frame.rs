@@ -52,17 +52,16 @@ pub(super) fn render(plan: &Plan) -> String {
 
 /// What the kernel computes, and what of it is sparse.
 fn product(plan: &Plan) -> String {
-    let sparse = match (plan.spec().op, plan.spec().transpose.is_on()) {
-        (Op::Attention, _) => return "O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.".to_owned(),
-        (Op::AttentionDq, _) => return "dQ of O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.".to_owned(),
-        (Op::AttentionDkv, _) => {
-            return "dK and dV of O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.".to_owned();
-        }
-        (Op::Sdd, false) => "C",
-        (Op::Sdd, true) => "C^T",
-        _ => "A",
-    };
-    format!("C[M, N] = A[M, K] * B[K, N], {sparse} in BSR.")
+    let product = |sparse: &str| format!("C[M, N] = A[M, K] * B[K, N], {sparse} in BSR.");
+    let attention = |results: &str| format!("{results}O = softmax(scale * Q K^T) V, Q K^T in its stored blocks.");
+    match (plan.spec().op, plan.spec().transpose.is_on()) {
+        (Op::Dsd | Op::Dds, _) => product("A"),
+        (Op::Sdd, false) => product("C"),
+        (Op::Sdd, true) => product("C^T"),
+        (Op::Attention, _) => attention(""),
+        (Op::AttentionDq, _) => attention("dQ of "),
+        (Op::AttentionDkv, _) => attention("dK and dV of "),
+    }
 }
 
 /// One declaration per line, with its meaning.

@@ -28,15 +28,11 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             ));
         }
     }
-    if spec.op != Op::Dsd && spec.mma != Mma::Wgmma {
+    if let Some(what) = of_wgmma_alone(spec.op).filter(|_| spec.mma != Mma::Wgmma) {
         errors.push(PlanError::new(
             "op",
             format!("mma = {} has no kernels of op = {}", spec.mma, spec.op),
-            match spec.op {
-                op if op.is_of_heads() => "attention needs mma = wgmma",
-                Op::Sdd => "SDDMM needs mma = wgmma",
-                _ => "a sparse right factor needs mma = wgmma",
-            },
+            format!("{what} needs mma = wgmma"),
             "op = dsd, or mma = wgmma",
         ));
     }
@@ -98,6 +94,16 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
                 _ => format!("arch = {}, or mma = wmma", targets[0]),
             },
         ));
+    }
+}
+
+/// What an operation is called that kernels of no other instruction have.
+fn of_wgmma_alone(op: Op) -> Option<&'static str> {
+    match op {
+        Op::Dsd => None,
+        Op::Dds => Some("a sparse right factor"),
+        Op::Sdd => Some("SDDMM"),
+        Op::Attention | Op::AttentionDq | Op::AttentionDkv => Some("attention"),
     }
 }
 

@@ -39,10 +39,12 @@ impl Plan {
         errors.check()?;
         let arch = Arch::of(target);
         let kernel: Arc<dyn KernelPlan> = match spec.mma {
-            Mma::Wgmma if spec.op == Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
-            Mma::Wgmma if spec.op.is_gradient() => Arc::new(attention_backward::GradientPlan::new(spec, arch)?),
-            Mma::Wgmma if spec.op == Op::Sdd => Arc::new(sddmm::SddmmPlan::new(spec, arch)?),
-            Mma::Wgmma => hopper(spec, arch)?,
+            Mma::Wgmma => match spec.op {
+                Op::Dsd | Op::Dds => sparse_times_dense(spec, arch)?,
+                Op::Sdd => Arc::new(sddmm::SddmmPlan::new(spec, arch)?),
+                Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
+                Op::AttentionDq | Op::AttentionDkv => Arc::new(attention_backward::GradientPlan::new(spec, arch)?),
+            },
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
             Mma::Scalar => Arc::new(scalar::ScalarPlan::new(spec, arch)?),
         };
@@ -53,7 +55,7 @@ impl Plan {
 }
 
 /// Which of Hopper's families: blocks of whole WGMMA rows are its rows, all others its columns.
-fn hopper(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErrors> {
+fn sparse_times_dense(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPlan>, PlanErrors> {
     let rows = SparseTimesDense::new(spec).rows;
     let why = match spec.swap {
         Some(swap) if swap.is_on() => "as the spec asks".to_owned(),
