@@ -527,3 +527,16 @@ impl TryFrom<String> for SplitK {
             .ok_or_else(|| format!("split is off, auto, long or 2 to {}, not {word:?}", Self::MOST))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_all_values_are_complete() {
+        fn is_all<T: Vocabulary + PartialEq>(values: &[T]) -> bool {
+            T::WORDS.iter().all(|(_, value)| values.contains(value))
+        }
+        assert!(is_all(&Op::ALL) && is_all(&Mma::ALL) && is_all(&Target::ALL) && is_all(&Shape::ALL));
+    }
+}
