@@ -227,11 +227,6 @@ impl Op {
         }
     }
 
-    /// Whether its result is a matrix in blocks.
-    pub const fn has_sparse_result(self) -> bool {
-        matches!(self, Self::Sdd)
-    }
-
     /// Whether it is an attention, or a part of the gradient of one: an operation of tensors of heads, with a score.
     pub const fn is_of_heads(self) -> bool {
         matches!(self, Self::Attention) || self.is_gradient()

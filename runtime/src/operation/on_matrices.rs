@@ -32,6 +32,24 @@ pub(crate) enum OnMatrices<'i, S: Stored> {
     Sddmm(Sddmm<'i, S>),
 }
 
+/// Which of them an `op` has.
+enum Kind {
+    Product,
+    Sddmm,
+}
+
+impl Kind {
+    /// # Errors
+    /// [`KernelError::Factors`] of an operation on other operands.
+    fn of(op: Op) -> Result<Self, KernelError> {
+        match op {
+            Op::Dsd | Op::Dds => Ok(Self::Product),
+            Op::Sdd => Ok(Self::Sddmm),
+            expected => Err(KernelError::Factors { expected }),
+        }
+    }
+}
+
 impl<'i, S: Stored> OnMatrices<'i, S> {
     /// Those of an operation on two factors, with its result.
     ///
@@ -43,11 +61,12 @@ impl<'i, S: Stored> OnMatrices<'i, S> {
         inputs: &'i DeviceInputs<'i, S::Address>,
         second: Option<UntypedVector<S::Address>>,
     ) -> Result<Self, KernelError> {
-        match (op, a, b, c) {
-            (op, Matrix::Dense(a), Matrix::Dense(b), Matrix::Sparse(c)) if op.has_sparse_result() => {
+        match (Kind::of(op)?, a, b, c) {
+            (Kind::Sddmm, Matrix::Dense(a), Matrix::Dense(b), Matrix::Sparse(c)) => {
                 Ok(Self::Sddmm(Sddmm { a, b, c, inputs, second }))
             }
-            (op, a, b, c) => {
+            (Kind::Sddmm, ..) => Err(KernelError::Factors { expected: op }),
+            (Kind::Product, a, b, c) => {
                 let (sparse, dense) = factors(op, a, b)?;
                 match c {
                     Matrix::Dense(c) => Ok(Self::Product(Product { sparse, dense, c, inputs, second })),
@@ -135,12 +154,16 @@ pub(crate) fn result_shape<S: Stored>(
     a: Matrix<S, S::Address>,
     b: Matrix<S, S::Address>,
 ) -> Result<(usize, usize), KernelError> {
-    if spec.op.has_sparse_result() {
-        let (m, n) = (a.shape().0, b.shape().1);
-        return Ok(if spec.transpose.is_on() { (n, m) } else { (m, n) });
+    match Kind::of(spec.op)? {
+        Kind::Product => {
+            let (sparse, dense) = factors(spec.op, a, b)?;
+            Ok(Shapes::of(spec, sparse.structure(), &Operand::from(&dense)).result)
+        }
+        Kind::Sddmm => {
+            let (m, n) = (a.shape().0, b.shape().1);
+            Ok(if spec.transpose.is_on() { (n, m) } else { (m, n) })
+        }
     }
-    let (sparse, dense) = factors(spec.op, a, b)?;
-    Ok(Shapes::of(spec, sparse.structure(), &Operand::from(&dense)).result)
 }
 
 /// Makes sure that every coordinate of a launch on a pattern, with an extent that it does not say, fits the kernel.
@@ -148,10 +171,9 @@ pub(crate) fn result_shape<S: Stored>(
 /// # Errors
 /// [`KernelError::TooLarge`], [`KernelError::Grid`].
 pub(crate) fn check_sizes(plan: &Plan, stored: &Structure, along: usize) -> Result<(), KernelError> {
-    match plan.spec().op {
-        Op::Sdd => sddmm::sizes(stored, along),
-        Op::Dsd | Op::Dds => product::sizes(plan, stored, along),
-        expected => Err(KernelError::Factors { expected }),
+    match Kind::of(plan.spec().op)? {
+        Kind::Product => product::sizes(plan, stored, along),
+        Kind::Sddmm => sddmm::sizes(stored, along),
     }
 }
 
@@ -161,9 +183,9 @@ pub(crate) fn check_sizes(plan: &Plan, stored: &Structure, along: usize) -> Resu
 /// [`KernelError::TooLarge`].
 pub(crate) fn check_batch(plan: &Plan, patterns: &[(&Structure, usize)]) -> Result<(), KernelError> {
     let blocks = || patterns.iter().map(|(structure, _)| structure.nnzb() as u64).sum::<u64>();
-    let (what, value, bits) = match plan.spec().op {
-        Op::Sdd => ("problems of the batch", patterns.len() as u64, COORDINATE_BITS),
-        _ => ("stored blocks of the batch", blocks(), 31),
+    let (what, value, bits) = match Kind::of(plan.spec().op)? {
+        Kind::Product => ("stored blocks of the batch", blocks(), 31),
+        Kind::Sddmm => ("problems of the batch", patterns.len() as u64, COORDINATE_BITS),
     };
     if value >= 1 << bits { Err(KernelError::TooLarge { what, value, bits }) } else { Ok(()) }
 }

@@ -28,7 +28,7 @@ const ATTENTION: Told = Told {
 
 const SDDMM: Told = Told {
     variants: &["Op::Sdd", "TileScheduler::Sddmm", "KernelKind::Sddmm"],
-    members: &["has_sparse_result", "sddmm_tiles"],
+    members: &["sddmm_tiles"],
     own: &["sddmm"],
 };
 
