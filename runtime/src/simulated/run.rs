@@ -41,8 +41,9 @@ struct Placed<'h, C> {
     matrices: PlacedMatrices<'h>,
     inputs: DeviceInputs<'h, BufferId>,
     second: Option<UntypedVector<BufferId>>,
-    /// C on the host as it is before the launch, and the leading dimension of a dense one in memory.
+    /// C on the host as it is before the launch, where it is in memory, and the leading dimension of a dense one there.
     c: Outcome<C>,
+    at: BufferId,
     ld: usize,
 }
 
@@ -104,22 +105,20 @@ impl<C> Placed<'_, C> {
     where
         C: Element,
     {
-        let mut outcome = self.c;
-        match (&mut outcome, &self.matrices) {
-            (Outcome::Dense(c), PlacedMatrices::Product { c: placed, .. }) => {
-                copy_lines(c, self.ld, &C::from_bytes(sim.memory.bytes(placed.ptr)));
-                if report {
-                    writers_of(&mut sim.report, placed.ptr, [self.ld, c.ld()].map(|ld| ld.max(1) * size_of::<C>()));
-                }
+        let (mut outcome, at) = (self.c, self.at);
+        let lines = match &mut outcome {
+            Outcome::Dense(c) => {
+                copy_lines(c, self.ld, &C::from_bytes(sim.memory.bytes(at)));
+                [self.ld, c.ld()].map(|ld| ld.max(1) * size_of::<C>())
             }
-            (Outcome::Blocks(c), PlacedMatrices::Sddmm { c: placed, .. }) => {
+            Outcome::Blocks(c) => {
                 let bytes = size_of_val(&c[..]);
-                c.copy_from_slice(&C::from_bytes(&sim.memory.bytes(placed.values)[..bytes]));
-                if report {
-                    writers_of(&mut sim.report, placed.values, [bytes.max(1); 2]);
-                }
+                c.copy_from_slice(&C::from_bytes(&sim.memory.bytes(at)[..bytes]));
+                [bytes.max(1); 2]
             }
-            _ => {}
+        };
+        if report {
+            writers_of(&mut sim.report, at, lines);
         }
         outcome
     }
@@ -193,7 +192,7 @@ impl Launcher<Simulator> {
         call: &'h UntypedHostCall<'_>,
     ) -> Placed<'h, C> {
         let (spec, inputs) = (self.plan().spec(), &call.inputs);
-        let (matrices, rows, c, ld) = match problem {
+        let (matrices, rows, c, at, ld) = match problem {
             Problem::Product { sparse, dense, shapes } => {
                 let (layout, (rows, cols)) = (spec.c_layout, shapes.result);
                 let before = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
@@ -214,7 +213,7 @@ impl Launcher<Simulator> {
                 let dense = self.factor(sim, shared, dense, unread);
                 let blocks = Blocks { structure, dtype: sparse.dtype, values, spare, is_written: false };
                 let matrices = PlacedMatrices::Product { sparse: blocks, dense, c };
-                (matrices, rows, Outcome::Dense(host), wide.ld())
+                (matrices, rows, Outcome::Dense(host), c.ptr, wide.ld())
             }
             Problem::Sddmm { factors, structure } => {
                 let host = held(inputs).unwrap_or_else(|| vec![C::POISON; structure.stored()]);
@@ -225,11 +224,11 @@ impl Launcher<Simulator> {
                 let factors = factors.map(|factor| self.factor(sim, shared, &factor, unread));
                 let c = Blocks { structure, dtype: C::DTYPE, values, spare: 0, is_written: true };
                 let matrices = PlacedMatrices::Sddmm { factors, c };
-                (matrices, structure.rows(), Outcome::Blocks(host), 0)
+                (matrices, structure.rows(), Outcome::Blocks(host), values, 0)
             }
         };
         let (inputs, second) = (self.further(sim, inputs), self.second(sim, rows));
-        Placed { matrices, inputs, second, c, ld }
+        Placed { matrices, inputs, second, c, at, ld }
     }
 
     /// A dense factor; at another buffer's address, without content, where the kernel reads nothing of it.
