@@ -4,10 +4,28 @@ use bsr_codegen::{KernelSpec, Op, Operand, Refusal};
 
 /// The operand that is stored in blocks. The mask of an attention has the rows and columns of Q K^T, as C has those of A B.
 pub fn sparse_operand(op: Op) -> Operand {
+    of(op).0
+}
+
+/// How the operations and the bytes of an operation are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// As those of a product of a sparse factor and a dense one.
+    Factor,
+    /// As those of the blocks of a product of two dense factors. An attention counts its own beside.
+    Result,
+}
+
+pub(crate) fn counted(op: Op) -> Counted {
+    of(op).1
+}
+
+/// All that is to be said of an operation here.
+fn of(op: Op) -> (Operand, Counted) {
     match op {
-        Op::Dsd => Operand::A,
-        Op::Dds => Operand::B,
-        Op::Sdd | Op::Attention | Op::AttentionDq | Op::AttentionDkv => Operand::C,
+        Op::Dsd => (Operand::A, Counted::Factor),
+        Op::Dds => (Operand::B, Counted::Factor),
+        Op::Sdd | Op::Attention | Op::AttentionDq | Op::AttentionDkv => (Operand::C, Counted::Result),
     }
 }
 

@@ -1,9 +1,9 @@
 //! How much there is to do: operations executed, bytes that must move, and the dense problem of equal work.
 
-use bsr_codegen::{Dtype, Op, Operand, Switch};
+use bsr_codegen::{Dtype, Op, Switch};
 use serde::{Deserialize, Serialize};
 
-use crate::extents::{Extents, sparse_operand};
+use crate::extents::{Counted, Extents, counted};
 
 /// The size of one sparse product C\[m, n\] = A\[m, k\] * B\[k, n\], A or B sparse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -104,7 +104,10 @@ impl Work {
 
     /// Whether the result is in blocks.
     fn samples(&self) -> bool {
-        sparse_operand(self.op) == Operand::C
+        match counted(self.op) {
+            Counted::Factor => false,
+            Counted::Result => true,
+        }
     }
 
     /// GB/s of the compulsory bytes in `us` microseconds; 0 for no time.
