@@ -29,6 +29,6 @@ pub use plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, GradientProblem, GradientSide,
     GradientTiles, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors,
     Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError,
-    TensorMapFault, TensorStrides, TileScheduler, Tiled,
+    TensorMapFault, TensorStrides, TileScheduler, Tiled, Unit,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};

@@ -32,7 +32,7 @@ pub use launch::{
     StagePacking, TileScheduler,
 };
 pub use operand::Operand;
-pub use profile::{KernelKind, Multicast, Profile};
+pub use profile::{KernelKind, Multicast, Profile, Unit};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
 pub use tensor_map::{StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled};
 

@@ -68,13 +68,30 @@ pub enum KernelKind {
     Vector,
 }
 
+/// The threads that issue a kernel's multiplications together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Warpgroups, for which a producer's warpgroup loads.
+    Warpgroups,
+    /// Warps, on fragments.
+    Warps,
+    /// Threads, on CUDA cores.
+    Threads,
+}
+
 impl KernelKind {
+    /// What issues its multiplications.
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => Unit::Warpgroups,
+            Self::MmaSync | Self::Wmma { .. } => Unit::Warps,
+            Self::Atomic | Self::Register | Self::Vector => Unit::Threads,
+        }
+    }
+
     /// Whether a producer's warpgroup loads for those of consumers, which use WGMMA.
     pub const fn has_roles(self) -> bool {
-        match self {
-            Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => true,
-            Self::MmaSync | Self::Wmma { .. } | Self::Atomic | Self::Register | Self::Vector => false,
-        }
+        matches!(self.unit(), Unit::Warpgroups)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What one tile takes: its multiplications, its loads, and what they wait for.
 
-use bsr_codegen::{KernelKind, Multicast, Profile};
+use bsr_codegen::{KernelKind, Multicast, Profile, Unit};
 
 use super::card::Card;
 use super::footprint::Misses;
@@ -88,12 +88,10 @@ impl<'s> Setting<'s> {
 
 impl Rates {
     pub(super) fn tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        match setting.profile.kind {
-            KernelKind::Atomic => self.scalar_tile(self.scalar[0], setting, tile, share),
-            KernelKind::Register => self.scalar_tile(self.scalar[1], setting, tile, share),
-            KernelKind::Vector => self.scalar_tile(self.scalar[2], setting, tile, share),
-            kind if kind.has_roles() => self.wgmma_tile(setting, tile, share),
-            _ => self.warp_tile(setting, tile, share),
+        match setting.profile.kind.unit() {
+            Unit::Warpgroups => self.wgmma_tile(setting, tile, share),
+            Unit::Warps => self.warp_tile(setting, tile, share),
+            Unit::Threads => self.scalar_tile(setting, tile, share),
         }
     }
 
@@ -221,7 +219,13 @@ impl Rates {
         }
     }
 
-    fn scalar_tile(&self, tflops: f64, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
+    fn scalar_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
+        let [atomic, register, vector] = self.scalar;
+        let tflops = match setting.profile.kind {
+            KernelKind::Atomic => atomic,
+            KernelKind::Vector => vector,
+            _ => register,
+        };
         let tensor = tile.flops / (tflops / setting.card.sms as f64 * 1e6) / share.tensor;
         TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() }
     }

@@ -1,7 +1,7 @@
 //! What of a plan the problems of a check are sized by.
 
 use bsr_codegen::epilogue::Reduction;
-use bsr_codegen::{KernelKind, KernelSpec, Operand, Plan, SplitK};
+use bsr_codegen::{KernelSpec, Operand, Plan, SplitK, Unit};
 use bsr_runtime::extents::sparse_operand;
 
 use super::{EFFORT, Kind};
@@ -71,11 +71,11 @@ impl Scale {
             stages: profile.stages as usize,
             sparse_c,
             takes_greatest: reduction == Some(Reduction::Max),
-            scalar: matches!(profile.kind, KernelKind::Atomic | KernelKind::Register | KernelKind::Vector),
-            flop: match profile.kind {
-                KernelKind::Atomic | KernelKind::Register | KernelKind::Vector => 64,
-                kind if kind.has_roles() => 1,
-                _ => 6,
+            scalar: profile.kind.unit() == Unit::Threads,
+            flop: match profile.kind.unit() {
+                Unit::Warpgroups => 1,
+                Unit::Warps => 6,
+                Unit::Threads => 64,
             },
             element: STORE + fused + PASSED_ON * u64::from(parts - 1),
             // A batch has two, as everything else runs a kernel's second launch on what the first has left.
