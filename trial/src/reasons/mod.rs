@@ -1,6 +1,9 @@
 //! Why the problems of a check execute some instructions never.
 
-use bsr_codegen::{KernelKind, Plan, Schedule, SplitK, StagePacking, TileScheduler};
+mod attention;
+mod sddmm;
+
+use bsr_codegen::{Plan, SplitK, StagePacking, TileScheduler, Unit};
 use bsr_runtime::simulated::Statement;
 
 /// The statements that were not executed, each with the reason, if one is known: that of the statement itself, or of those
@@ -55,6 +58,7 @@ fn inherited(statements: &[(Statement, bool)], own: &[Option<&'static str>]) -> 
 /// Why no problem can execute a statement, of one kind after the other.
 type Reason = (fn(&Statement, Option<&Statement>, &Plan) -> bool, &'static str);
 
+/// Those of kernels of any operation.
 const REASONS: &[Reason] = &[
     (
         |at, _, plan| at.text.starts_with("@%p_t xor.b32") && ring_ends_at_some(plan),
@@ -64,25 +68,6 @@ const REASONS: &[Reason] = &[
     (
         |at, before, _| at.text.contains(" bra ") && before.is_some_and(|before| before.text.contains("try_wait")),
         "the wait before it never has to be repeated: what it waits for has come by then",
-    ),
-    (
-        |at, _, plan| goes_to(at, "$kept_first") && !empties(plan),
-        "the first step of a tile has a key that counts, and moves the reference of its exponentials",
-    ),
-    (
-        |_, before, plan| {
-            let skips = before.is_some_and(|before| goes_to(before, "$found") || goes_to(before, "$skipped"));
-            skips && tile_of_one_row(plan)
-        },
-        "the queries of a tile lie in one row of blocks: no step is another consumer's",
-    ),
-    (
-        |at, _, plan| {
-            let without_key =
-                goes_to(at, "$next_part") || at.text.starts_with("@!%p_t") && goes_to(at, "$part_written");
-            without_key && tile_of_one_row(plan) && !empties(plan)
-        },
-        "every part of a tile has a key that counts",
     ),
     (|at, _, _| goes_to(at, "$exit") || goes_to(at, "$leave"), "every CTA of a launch has work, and C has columns"),
     (
@@ -122,13 +107,6 @@ const REASONS: &[Reason] = &[
         "which stage of a block is filled under another is always the same: the ring is ahead by a fixed number of them",
     ),
     (
-        |_, before, plan| {
-            let whole = before.is_some_and(|before| goes_to(before, "$whole_"));
-            whole && plan.sddmm_tiles().is_some() && !shares_k(plan)
-        },
-        "the K of a tile is shared between CTAs with schedule = balanced alone, and not in a batch",
-    ),
-    (
         |at, _, plan| {
             let collects = goes_to(at, "$collect_") || target(at) == Some("$collect;");
             collects && plan.spec().split == SplitK::Parts(2)
@@ -146,10 +124,6 @@ const REASONS: &[Reason] = &[
     (
         |at, _, _| at.text.starts_with("mov.b32 %r_held"),
         "no launch takes this path: the write keeps ptxas from giving registers that WGMMA reads to other values",
-    ),
-    (
-        |at, _, plan| plan.sddmm_tiles().is_some() && in_section(at, &["A split-K partial"]),
-        "parts come first in a CTA's list, before the ring of items ends",
     ),
 ];
 
@@ -180,21 +154,7 @@ fn takes_stages(plan: &Plan) -> bool {
 }
 
 fn by_warps(plan: &Plan) -> bool {
-    matches!(plan.profile().kind, KernelKind::MmaSync | KernelKind::Wmma { .. })
-}
-
-fn shares_k(plan: &Plan) -> bool {
-    plan.spec().schedule == Some(Schedule::Balanced) && !plan.spec().batch.is_on()
-}
-
-/// Whether the queries of every tile of an attention lie in one row of blocks.
-fn tile_of_one_row(plan: &Plan) -> bool {
-    plan.attention_tiles().is_some_and(|tiles| tiles.block.0.is_multiple_of(tiles.rows))
-}
-
-/// Whether the score of an attention can leave a step without a key that counts.
-fn empties(plan: &Plan) -> bool {
-    plan.spec().score.is_some_and(|score| score.to_string().contains("inf"))
+    plan.profile().kind.unit() == Unit::Warps
 }
 
 fn goes_to(statement: &Statement, label: &str) -> bool {
@@ -212,5 +172,6 @@ fn in_section(statement: &Statement, beginnings: &[&str]) -> bool {
 
 /// Why no problem can execute a statement, by what it is.
 fn reason(statement: &Statement, before: Option<&Statement>, plan: &Plan) -> Option<&'static str> {
-    REASONS.iter().find(|(applies, _)| applies(statement, before, plan)).map(|(_, why)| *why)
+    let all = [attention::REASONS, REASONS, sddmm::REASONS];
+    all.into_iter().flatten().find(|(applies, _)| applies(statement, before, plan)).map(|(_, why)| *why)
 }
