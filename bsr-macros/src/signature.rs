@@ -21,9 +21,11 @@ const EXAMPLE: &str = "write `(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>`";
 /// The types of A, B and the result of an operation.
 pub(crate) fn matrices(op: Op) -> [&'static str; 3] {
     match op {
+        Op::Dsd => ["Bsr", "Dense", "Dense"],
         Op::Dds => ["Dense", "Bsr", "Dense"],
         Op::Sdd => ["Dense", "Dense", "Bsr"],
-        _ => ["Bsr", "Dense", "Dense"],
+        // A struct has these, and no types to compare with.
+        Op::Attention | Op::AttentionDq | Op::AttentionDkv => ["Bsr", "Dense", "Dense"],
     }
 }
 

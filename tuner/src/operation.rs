@@ -25,7 +25,10 @@ pub(crate) trait Operation: Sync {
 
 /// The operation of a word of `op`.
 pub(crate) fn of(op: Op) -> &'static dyn Operation {
-    if op.is_of_heads() { &Attention } else { &Product }
+    match op {
+        Op::Dsd | Op::Dds | Op::Sdd => &Product,
+        Op::Attention | Op::AttentionDq | Op::AttentionDkv => &Attention,
+    }
 }
 
 /// Of matrices, of which one is in blocks.
