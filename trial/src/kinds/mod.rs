@@ -10,7 +10,7 @@ use bsr_runtime::simulated::lists::ListKernels;
 use crate::Failure;
 use crate::simulate::{Drawn, SimulatedKernel};
 use crate::verify::RowChoice;
-pub(crate) use product::{Draw, Member, ProductTrial};
+pub(crate) use product::{Draw, Member, Of, ProductTrial};
 
 /// Multiplications and additions of one problem that may be done in all of its schedules together.
 pub(crate) const EFFORT: u64 = 2 << 30;

@@ -258,7 +258,7 @@ impl DrawnProblem {
         };
         let area = |(rows, cols): (usize, usize)| rows as f64 * cols as f64;
         let stored = facts.structure.stored() as f64;
-        let (extents, products) = (Extents { m: sizes.m, n: sizes.n, k: sizes.k }, self.products(spec) as f64);
+        let (extents, products) = (sizes.extents(), self.products(spec) as f64);
         let operands = [(Operand::A, "A", spec.a), (Operand::B, "B", spec.b), (Operand::C, "C", spec.out)];
         let operands = operands.map(|(operand, name, dtype)| {
             let elements = if operand == sparse_operand(spec.op) { stored } else { area(extents.of(operand)) };
@@ -303,19 +303,6 @@ impl DrawnProblem {
     pub fn dense<T: Element>(&self, spec: &KernelSpec) -> Dense<T> {
         let (rows, cols) = self.sizes(spec).dense;
         Dense::normal(rows, cols, Layout::RowMajor, self.seed)
-    }
-
-    /// The product in words.
-    pub fn words(&self, spec: &KernelSpec) -> String {
-        let Sizes { m, n, k, .. } = self.sizes(spec);
-        match (sparse_operand(spec.op), spec.transpose.is_on()) {
-            (Operand::A, true) => format!("C[{m}, {n}] = A[{k}, {m}]^T * B[{k}, {n}]"),
-            (Operand::A, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}]"),
-            (Operand::B, true) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{n}, {k}]^T, B sparse"),
-            (Operand::B, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], B sparse"),
-            (_, true) => format!("C[{n}, {m}]^T = A[{m}, {k}] * B[{k}, {n}], C^T sparse"),
-            (_, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], C sparse"),
-        }
     }
 
     /// The power of two by which the values of a file are scaled for a type besides what [`scale`] did: what 8 bits

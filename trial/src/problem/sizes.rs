@@ -26,4 +26,10 @@ impl Sizes {
         let (sparse, dense) = (extents.stored(spec), extents.dense(spec.op));
         Self { m, n, k, sparse, dense, along: extents.along(spec.op) }
     }
+
+    /// M, N and K alone.
+    pub(crate) fn extents(&self) -> Extents {
+        let Self { m, n, k, .. } = *self;
+        Extents { m, n, k }
+    }
 }

@@ -8,6 +8,7 @@ use super::defaults::Sizes as Defaults;
 use super::source::scale;
 use super::*;
 use crate::FailureKind;
+use crate::subject::Subject;
 
 fn problem(pattern: &str, m: usize, n: usize, k: usize) -> DrawnProblem {
     let source = Source::Pattern { pattern: pattern.parse().unwrap(), k, is_default: false };
@@ -66,7 +67,7 @@ fn the_default_pattern_fits_every_operation() {
 fn a_problem_says_what_it_is() {
     let problem = problem("topk:4", 1024, 512, 1120);
     let spec = KernelSpec::new(512, 128, 112);
-    assert_eq!(problem.words(&spec), "C[1024, 512] = A[1024, 1120] * B[1120, 512]");
+    assert_eq!(problem.about(&spec).unwrap().problem, "C[1024, 512] = A[1024, 1120] * B[1120, 512]");
     let facts = problem.facts(&spec).unwrap();
     assert_eq!(problem.sparse_words(&facts), "8 of 20 blocks of 512 x 112 stored (40.0 %), topk:4, seed 0");
     assert!(facts.fill_in.is_none() && problem.sparse::<f16>(&spec).unwrap().1.is_none());

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use bsr_codegen::{KernelSpec, Plan};
+use bsr_codegen::{KernelSpec, Op, Plan};
+use bsr_runtime::Extents;
 use bsr_runtime::gpu::{Device, DeviceDense, DeviceVector};
 use bsr_runtime::typed::{Number, Typed, with_types};
 
 use super::{About, Operation, Subject};
 use crate::gpu::{Case, Multiplied, OnDevice, OnProducts, Operands, Product, Steps};
-use crate::kinds::{Draw, Member, ProductTrial, Trial};
+use crate::kinds::{Draw, Member, Of, ProductTrial, Trial};
 use crate::problem::{DrawnProblem, inputs, scales};
 use crate::request::{Defaults, Request};
 use crate::simulate::{Drawn, product};
@@ -17,6 +18,18 @@ use crate::workload::{Facts, Workload};
 use crate::{Failure, Planned};
 
 pub(super) struct Products;
+
+const PRODUCT: Of = Of { words, draw };
+
+/// The product in words.
+fn words(spec: &KernelSpec, Extents { m, n, k }: Extents) -> String {
+    match (spec.op == Op::Dds, spec.transpose.is_on()) {
+        (false, true) => format!("C[{m}, {n}] = A[{k}, {m}]^T * B[{k}, {n}]"),
+        (false, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}]"),
+        (true, true) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{n}, {k}]^T, B sparse"),
+        (true, false) => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], B sparse"),
+    }
+}
 
 impl Operation for Products {
     fn subject_of_request(
@@ -33,7 +46,7 @@ impl Operation for Products {
     }
 
     fn kinds(&self, plan: &Plan, _seed: u64, count: Option<usize>) -> Result<Vec<Box<dyn Trial>>, Failure> {
-        ProductTrial::all(plan, count, draw)
+        ProductTrial::all(plan, count, PRODUCT)
     }
 }
 
@@ -41,7 +54,7 @@ impl Subject for DrawnProblem {
     fn about(&self, spec: &KernelSpec) -> Result<About, Failure> {
         let (facts, products) = (self.facts(spec)?, self.products(spec));
         Ok(About {
-            problem: self.words(spec),
+            problem: words(spec, self.sizes(spec).extents()),
             name: facts.name,
             sparse: self.sparse_words(&facts),
             products,
@@ -61,7 +74,7 @@ impl Subject for DrawnProblem {
     }
 
     fn trial(&self, plan: &Plan, shrinks: bool) -> Result<Box<dyn Trial>, Failure> {
-        Ok(Box::new(ProductTrial::of(self, plan, shrinks, draw)?))
+        Ok(Box::new(ProductTrial::of(self, plan, shrinks, PRODUCT)?))
     }
 
     fn on(self: Rc<Self>, device: &Device, rows: RowChoice, steps: &Steps) -> Box<dyn OnDevice> {

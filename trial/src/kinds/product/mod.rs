@@ -43,15 +43,21 @@ use sizes::Sizes;
 /// Clusters of a run: each takes several tiles, and there is another to disturb.
 const CLUSTERS: u32 = 2;
 
-/// Draws the values of a trial, as its operation has them.
-pub(crate) type DrawValues = fn(&ProductTrial, RowChoice) -> Result<Box<dyn Drawn>, Failure>;
+/// What a trial needs of its operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Of {
+    /// What a kernel computes of these extents, in words.
+    pub(crate) words: fn(&KernelSpec, Extents) -> String,
+    /// Draws the values of a trial.
+    pub(crate) draw: fn(&ProductTrial, RowChoice) -> Result<Box<dyn Drawn>, Failure>,
+}
 
 /// One problem. Shapes depend on kernel and number alone, never on a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct ProductTrial {
     name: &'static str,
     pub(crate) spec: KernelSpec,
-    draw: DrawValues,
+    of: Of,
     /// The problem that was requested, where it is not one of a kind.
     pub(crate) requested: Option<Arc<DrawnProblem>>,
     /// The product; several that differ of a kernel for lists of them.
@@ -77,7 +83,7 @@ impl ProductTrial {
     ///
     /// # Errors
     /// Sizes beyond 32 bits, which no kernel's blocks lead to.
-    pub(crate) fn new(plan: &Plan, index: usize, draw: DrawValues) -> Result<Self, Refusal> {
+    pub(crate) fn new(plan: &Plan, index: usize, of: Of) -> Result<Self, Refusal> {
         let (kinds, scale) = (Kind::all(plan).len(), Scale::of(plan));
         let (kind, round, seed) = (Kind::of(plan, index), index / kinds, index as u64);
         let sizes = match kind {
@@ -105,7 +111,7 @@ impl ProductTrial {
         Ok(Self {
             name: kind.name(),
             spec: *plan.spec(),
-            draw,
+            of,
             requested: None,
             members,
             clusters: match (first.clusters, kind) {
@@ -134,9 +140,9 @@ impl ProductTrial {
     ///
     /// # Errors
     /// As [`ProductTrial::new`].
-    pub(crate) fn all(plan: &Plan, count: Option<usize>, draw: DrawValues) -> Result<Vec<Box<dyn Trial>>, Failure> {
+    pub(crate) fn all(plan: &Plan, count: Option<usize>, of: Of) -> Result<Vec<Box<dyn Trial>>, Failure> {
         let count = count.unwrap_or_else(|| Kind::all(plan).len());
-        (0..count).map(|index| Ok(Box::new(Self::new(plan, index, draw)?) as Box<dyn Trial>)).collect()
+        (0..count).map(|index| Ok(Box::new(Self::new(plan, index, of)?) as Box<dyn Trial>)).collect()
     }
 
     /// A problem that was requested, in the kernel's blocks. `shrinks` makes its numbers smaller where an epilogue's functions
@@ -144,7 +150,7 @@ impl ProductTrial {
     ///
     /// # Errors
     /// Bad input: a problem that does not exist in these blocks.
-    pub(crate) fn of(problem: &DrawnProblem, plan: &Plan, shrinks: bool, draw: DrawValues) -> Result<Self, Failure> {
+    pub(crate) fn of(problem: &DrawnProblem, plan: &Plan, shrinks: bool, of: Of) -> Result<Self, Failure> {
         let spec = plan.spec();
         let along = problem.sizes(spec).along;
         let member = |problem: &DrawnProblem| {
@@ -160,7 +166,7 @@ impl ProductTrial {
         Ok(Self {
             name: "problem",
             spec: *spec,
-            draw,
+            of,
             requested: Some(Arc::new(problem.clone())),
             members,
             clusters: DEFAULT_CLUSTERS,
@@ -181,13 +187,13 @@ impl Trial for ProductTrial {
 
     fn words(&self) -> String {
         let first = &self.members[0];
-        let Extents { m, n, k } = first.extents(&self.spec);
+        let words = (self.of.words)(&self.spec, first.extents(&self.spec));
         let other = match self.members.len() {
             0 | 1 => String::new(),
             2 => ", and another one".to_owned(),
             many => format!(", and {} others", many - 1),
         };
-        format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], {} blocks{other}", first.structure.nnzb())
+        format!("{words}, {} blocks{other}", first.structure.nnzb())
     }
 
     fn is_listed(&self) -> bool {
@@ -223,7 +229,7 @@ impl Trial for ProductTrial {
     }
 
     fn draw(&self, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure> {
-        (self.draw)(self, rows)
+        (self.of.draw)(self, rows)
     }
 }
 

@@ -12,7 +12,9 @@ const LARGE: [&str; 2] = [
 ];
 
 fn trial(plan: &Plan, index: usize) -> ProductTrial {
-    ProductTrial::new(plan, index, |_, _| Err(Failure::wrong("nothing is drawn here"))).unwrap()
+    let of =
+        Of { words: |_, extents| format!("{extents:?}"), draw: |_, _| Err(Failure::wrong("nothing is drawn here")) };
+    ProductTrial::new(plan, index, of).unwrap()
 }
 
 fn plan(spec: &str) -> Plan {

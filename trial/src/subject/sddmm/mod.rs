@@ -7,18 +7,29 @@ mod simulate;
 use std::rc::Rc;
 
 use bsr_codegen::{KernelSpec, Plan};
+use bsr_runtime::Extents;
 use bsr_runtime::gpu::Device;
 
 use super::{About, Operation, Subject};
 use crate::Failure;
 use crate::gpu::{OnDevice, OnProducts, Operands, Steps};
-use crate::kinds::{ProductTrial, Trial};
+use crate::kinds::{Of, ProductTrial, Trial};
 use crate::problem::DrawnProblem;
 use crate::request::{Defaults, Request};
 use crate::verify::RowChoice;
 use crate::workload::Workload;
 
 pub(super) struct Sddmms;
+
+const SDDMM: Of = Of { words, draw: simulate::draw };
+
+/// The product in words.
+fn words(spec: &KernelSpec, Extents { m, n, k }: Extents) -> String {
+    match spec.transpose.is_on() {
+        true => format!("C[{n}, {m}]^T = A[{m}, {k}] * B[{k}, {n}], C^T sparse"),
+        false => format!("C[{m}, {n}] = A[{m}, {k}] * B[{k}, {n}], C sparse"),
+    }
+}
 
 impl Operation for Sddmms {
     fn subject_of_request(
@@ -36,7 +47,7 @@ impl Operation for Sddmms {
     }
 
     fn kinds(&self, plan: &Plan, _seed: u64, count: Option<usize>) -> Result<Vec<Box<dyn Trial>>, Failure> {
-        ProductTrial::all(plan, count, simulate::draw)
+        ProductTrial::all(plan, count, SDDMM)
     }
 }
 
@@ -45,7 +56,7 @@ struct SddmmSubject(Rc<DrawnProblem>);
 
 impl Subject for SddmmSubject {
     fn about(&self, spec: &KernelSpec) -> Result<About, Failure> {
-        self.0.about(spec)
+        Ok(About { problem: words(spec, self.0.sizes(spec).extents()), ..self.0.about(spec)? })
     }
 
     fn source(&self, spec: &KernelSpec) -> String {
@@ -57,7 +68,7 @@ impl Subject for SddmmSubject {
     }
 
     fn trial(&self, plan: &Plan, shrinks: bool) -> Result<Box<dyn Trial>, Failure> {
-        Ok(Box::new(ProductTrial::of(&self.0, plan, shrinks, simulate::draw)?))
+        Ok(Box::new(ProductTrial::of(&self.0, plan, shrinks, SDDMM)?))
     }
 
     fn on(self: Rc<Self>, device: &Device, rows: RowChoice, steps: &Steps) -> Box<dyn OnDevice> {
