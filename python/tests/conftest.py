@@ -34,6 +34,21 @@ def alone(program: str, *args: str, **environment: str) -> str:
     return done.stdout
 
 
+def captured(step, warm_ups: int = 1):
+    """A CUDA graph of a step, and what the step returned in it. The step has run before, on a stream of its own: what launches need
+    for each stream is made in the capture."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(warm_ups):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    return graph, found
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     if torch is not None:

@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import captured  # noqa: E402
+
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask, DeviceMask, block_sparse_attention  # noqa: E402
 
@@ -193,20 +195,12 @@ def test_one_graph_serves_all_lists_and_nothing_synchronizes() -> None:
         out, lse = block_sparse_attention(*leaves, index, nums, sizes)
         return out, lse, *torch.autograd.grad(out, leaves, do)
 
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = step()
+    graph, found = captured(step, warm_ups=2)
     for seed in range(8):
         for to, new in zip((index, nums), lists("both", seed, "cuda")[1:]):
             to.copy_(new)
         graph.replay()
-        for ours, theirs in zip(captured, step()):
+        for ours, theirs in zip(found, step()):
             assert torch.equal(ours, theirs)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
@@ -287,14 +281,7 @@ def test_one_graph_chooses_the_best_blocks_of_all_scores() -> None:
     sizes, block, given = (300, 330), (64, 64), tensors("cuda", 300, 330)
     scores = torch.zeros(1, 4, 5, 6, device="cuda")
     mask = DeviceMask.top_k(scores, sizes, block, count=2)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        bsr.attention(*given, mask)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = bsr.attention(*given, mask)
+    graph, out = captured(lambda: bsr.attention(*given, mask))
     for _ in range(5):
         scores.normal_()
         graph.replay()

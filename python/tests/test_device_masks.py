@@ -11,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import captured  # noqa: E402
+
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask, DeviceMask  # noqa: E402
 from bsr_gemm._lib import _masks  # noqa: E402
@@ -304,14 +306,7 @@ def test_one_graph_serves_every_mask(of, block) -> None:
         mask = DeviceMask(SIZES, block, *listed, per="head", mask=CAUSAL)
     else:
         mask = DeviceMask.from_block_mask(block_mask, mask=CAUSAL)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        bsr.attention(*given, mask)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = bsr.attention(*given, mask)
+    graph, out = captured(lambda: bsr.attention(*given, mask))
     for seed in range(20):
         now = flags("head", block, seed, density=(seed % 5 + 1) / 5)
         found.copy_(torch.from_numpy(now))
@@ -368,22 +363,14 @@ def test_one_graph_trains_under_every_mask(block) -> None:
     given = tensors("cuda")
     found = torch.from_numpy(flags("head", block, 0)).cuda()
     mask = DeviceMask.from_blocks(found, SIZES, block, mask=CAUSAL)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
     leaves = [tensor.clone().requires_grad_() for tensor in given]
     do = torch.randn_like(given[0])
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            torch.autograd.grad(bsr.attention(*leaves, mask), leaves, do)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = torch.autograd.grad(bsr.attention(*leaves, mask), leaves, do)
+    graph, found_in_graph = captured(lambda: torch.autograd.grad(bsr.attention(*leaves, mask), leaves, do), warm_ups=2)
     for seed in range(10):
         now = flags("head", block, seed, density=(seed % 5 + 1) / 5)
         found.copy_(torch.from_numpy(now))
         graph.replay()
-        same(captured, torch.autograd.grad(bsr.attention(*leaves, host(now, block)), leaves, do))
+        same(found_in_graph, torch.autograd.grad(bsr.attention(*leaves, host(now, block)), leaves, do))
     mask.check()
 
 

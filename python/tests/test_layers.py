@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import captured  # noqa: E402
+
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import nn  # noqa: E402
 from bsr_gemm._lib import _epilogues, _torch  # noqa: E402
@@ -270,22 +272,13 @@ def test_a_cuda_graph_captures_a_training_step(rng, block) -> None:
             tensor.grad = None
         network(x).backward(dy)
 
-    # The graph is captured on a stream that has seen no launch: what launches need for each stream is made then.
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    captured = [tensor.grad for tensor in (x, *network.parameters())]
+    graph, _ = captured(step, warm_ups=3)
+    gradients = [tensor.grad for tensor in (x, *network.parameters())]
     with torch.no_grad():
         x.copy_(torch.randn_like(x))
     graph.replay()
     torch.cuda.synchronize()
-    found = [gradient.clone() for gradient in captured]
+    found = [gradient.clone() for gradient in gradients]
     step()
     for gradient, tensor in zip(found, (x, *network.parameters())):
         assert relative(gradient, tensor.grad) < 1e-3

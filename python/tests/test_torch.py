@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import captured  # noqa: E402
+
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import nn  # noqa: E402
 
@@ -204,14 +206,7 @@ def test_a_cuda_graph_captures_a_layer(rng) -> None:
     )
     x = torch.randn(64, 512, device="cuda", dtype=torch.bfloat16)
     with torch.no_grad():
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            layer(x)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            y = layer(x)
+        graph, y = captured(lambda: layer(x))
         x.copy_(torch.randn_like(x))
         graph.replay()
         torch.cuda.synchronize()

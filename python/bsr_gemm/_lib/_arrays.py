@@ -41,6 +41,13 @@ def is_tensor(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def check_dimensions(name: str, tensor: Any, order: str) -> None:
+    """Refuses what is no tensor of PyTorch with four dimensions, in an order that is said."""
+    if not is_tensor(tensor) or tensor.dim() != 4:
+        found = f"{tensor.dim()} dimensions" if is_tensor(tensor) else f"a {type(tensor).__name__}"
+        raise Error(f"{name} is {found}\n  help: a tensor of PyTorch with four dimensions, {order}")
+
+
 def as_array(array: Any) -> Any:
     """A dense NumPy array or a tensor: itself, or a view through DLPack or ``__cuda_array_interface__``."""
     if isinstance(array, np.ndarray):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _attention_torch, _gpu, _torch
+from . import _arrays, _attention_torch, _gpu, _torch
 from ._block_flags import of_lists
 from ._calls import Call
 from ._device_masks import DeviceMask
@@ -59,11 +59,7 @@ def block_sparse_attention(
     waits for a GPU. Q, K and V have gradients.
     """
     for name, tensor in (("q", q), ("k", k), ("v", v), ("q2k_block_index", q2k_block_index)):
-        if not isinstance(tensor, Tensor) or tensor.dim() != 4:
-            found = f"{tensor.dim()} dimensions" if isinstance(tensor, Tensor) else f"a {type(tensor).__name__}"
-            raise Error(
-                f"{name} is {found}\n  help: a tensor of PyTorch with four dimensions, problems and heads first"
-            )
+        _arrays.check_dimensions(name, tensor, "problems and heads first")
     sides = _sides(q.shape[2], k.shape[2], q2k_block_index.shape[2], block_sizes) if block is None else _given(block)
     q, k, v = _torch._cast(q.device.type, q, k, v)
     scale = 1.0 / math.sqrt(max(1, q.shape[-1])) if scale is None else float(scale)

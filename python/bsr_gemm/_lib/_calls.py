@@ -58,9 +58,7 @@ class Call:
             raise Error(f"layout = {layout!r}\n  help: use one of {', '.join(LAYOUTS)}")
         call.layout = layout
         for name, tensor in (("q", q), ("k", k), ("v", v)):
-            if not _arrays.is_tensor(tensor) or tensor.dim() != 4:
-                found = f"{tensor.dim()} dimensions" if _arrays.is_tensor(tensor) else f"a {type(tensor).__name__}"
-                raise Error(f"{name} is {found}\n  help: a tensor of PyTorch with four dimensions, {layout}")
+            _arrays.check_dimensions(name, tensor, layout)
         call.q, call.k, call.v = (q, k, v) if layout == "bhsd" else (x.transpose(1, 2) for x in (q, k, v))
         causal, mask, score = how
         for name, text, such in (("mask", mask, CAUSAL), ("score", score, "s * scale - 0.1 * (i - j)")):

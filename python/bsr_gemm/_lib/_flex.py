@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _calls, _gpu
+from . import _arrays, _calls, _gpu
 from ._attention import attention
 from ._captured import Unknown, captured
 from ._conditions import Condition, _text
@@ -71,8 +71,7 @@ def flex_attention(
 
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, Tensor) or tensor.dim() != 4:
-            raise Error(f"{name} is no tensor of four dimensions\n  help: problems x heads x rows x columns")
+        _arrays.check_dimensions(name, tensor, "problems x heads x rows x columns")
     if query.shape[1] != key.shape[1] and not enable_gqa:
         raise Error(f"{query.shape[1]} heads of the query, and {key.shape[1]} of the key\n  help: `enable_gqa=True`")
 
