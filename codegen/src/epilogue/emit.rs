@@ -34,6 +34,14 @@ pub(crate) struct At<'n> {
     pub(crate) tile: &'n str,
 }
 
+/// A score and its derivative: lines, and where they put both, which may be a literal.
+#[derive(Clone, Debug)]
+pub(crate) struct Sloped {
+    pub(crate) lines: Vec<String>,
+    pub(crate) score: String,
+    pub(crate) slope: String,
+}
+
 /// Makes the lines of one program.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
@@ -123,6 +131,14 @@ impl Lines {
             lines.push(format!("mov.f32 {}, {}", at.acc, register(result)));
         }
         lines
+    }
+
+    /// The score and its derivative; the product stays in `at.acc`.
+    pub(crate) fn sloped(&self, at: &At<'_>) -> Option<Sloped> {
+        let slope = self.program.slope()?;
+        let register = |id: Id| self.register(id, Some(at));
+        let lines = self.level(Level::Element, &register, &|_, _| vec![]);
+        Some(Sloped { lines, score: register(self.program.result()), slope: register(slope) })
     }
 
     /// The register that a row's second result is collected in, and what it begins with.

@@ -61,6 +61,24 @@ impl Program {
 
     /// The score of a query and a key, every operation in f64 and not rounded, except by casts.
     pub fn score(&self, pair: &Pair<'_>) -> f64 {
+        self.values(pair)[self.result()]
+    }
+
+    /// The score of a query and a key, and its derivative by their product, in f64.
+    ///
+    /// Derivatives are computed beside the values, from the operands to the result. That of a cast is the one of its operand,
+    /// that of `floor` is 0, and where two values are equal `min` and `max` have that of the second one.
+    pub fn score_and_slope(&self, pair: &Pair<'_>) -> (f64, f64) {
+        let values = self.values(pair);
+        let mut slopes = vec![0.0; self.nodes().len()];
+        for (id, node) in self.nodes().iter().enumerate().filter(|(id, _)| self.is_used(*id)) {
+            slopes[id] = slope(node, &values, &slopes, values[id]);
+        }
+        (values[self.result()], slopes[self.result()])
+    }
+
+    /// The values of a score that its results depend on.
+    pub(super) fn values(&self, pair: &Pair<'_>) -> Vec<f64> {
         let element = Element { acc: pair.product, inputs: pair.inputs };
         let mut values = vec![0.0; self.nodes().len()];
         for (id, node) in self.nodes().iter().enumerate().filter(|(id, _)| self.is_used(*id)) {
@@ -69,7 +87,7 @@ impl Program {
                 node => value(node, &values, element),
             };
         }
-        values[self.result()]
+        values
     }
 }
 
@@ -108,6 +126,57 @@ fn value(node: &Node, values: &[f64], element: Element<'_>) -> f64 {
             }
         }
         Node::Round(dtype, a) => round(dtype, of(a)),
+    }
+}
+
+/// The derivative of a value by `acc`, by those of what it is made of.
+fn slope(node: &Node, values: &[f64], slopes: &[f64], y: f64) -> f64 {
+    let (of, by) = (|id: Id| values[id], |id: Id| slopes[id]);
+    match *node {
+        Node::Acc => 1.0,
+        Node::Input(_) | Node::Given(_) | Node::Literal(_) => 0.0,
+        Node::Neg(a) => -by(a),
+        Node::Add(a, b) => by(a) + by(b),
+        Node::Sub(a, b) => by(a) - by(b),
+        Node::Mul(a, b) => by(a) * of(b) + of(a) * by(b),
+        Node::Div(a, b) => (by(a) * of(b) - of(a) * by(b)) / (of(b) * of(b)),
+        Node::Fma(a, b, c) => by(a) * of(b) + of(a) * by(b) + by(c),
+        Node::Min(a, b) => by(if of(a) < of(b) { a } else { b }),
+        Node::Max(a, b) => by(if of(a) > of(b) { a } else { b }),
+        // What does not depend on the product does not, wherever the function has no derivative.
+        Node::Apply(_, a) if by(a) == 0.0 => 0.0,
+        Node::Apply(function, a) => by(a) * slope_of(function, of(a), y),
+        Node::Select(cmp, a, b, x, y) => by(if compare(cmp, of(a), of(b)) { x } else { y }),
+        Node::Round(_, a) => by(a),
+    }
+}
+
+/// The derivative of a function at `x`, where its value is `y`.
+fn slope_of(function: Function, x: f64, y: f64) -> f64 {
+    let sigmoid = |x: f64| apply(Function::Sigmoid, x);
+    match function {
+        Function::Abs if x == 0.0 => 0.0,
+        Function::Abs => x.signum(),
+        Function::Reciprocal => -1.0 / (x * x),
+        Function::Exp => y,
+        Function::Log => 1.0 / x,
+        Function::Sqrt => 0.5 / y,
+        Function::Rsqrt => -0.5 * y / x,
+        Function::Sin => x.cos(),
+        Function::Cos => -x.sin(),
+        Function::Floor => 0.0,
+        Function::Tanh => 1.0 / x.cosh().powi(2),
+        Function::Sigmoid => sigmoid(x) * sigmoid(-x),
+        Function::Silu => sigmoid(x) + x * sigmoid(x) * sigmoid(-x),
+        Function::Gelu => {
+            let k = (8.0 / std::f64::consts::PI).sqrt();
+            let u = k * (x + 0.044_715 * x * x * x);
+            sigmoid(u) + x * sigmoid(u) * sigmoid(-u) * k * (1.0 + 3.0 * 0.044_715 * x * x)
+        }
+        Function::GeluErf => {
+            let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2) + x * density
+        }
     }
 }
 

@@ -24,6 +24,7 @@
 
 mod apply;
 mod builder;
+mod derivative;
 mod emit;
 mod error;
 mod eval;
@@ -31,7 +32,6 @@ mod expression;
 mod functions;
 mod lex;
 mod program;
-mod slope;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -54,7 +54,9 @@ pub use lex::{Lexeme, LexemeKind, lexemes};
 pub use program::{Input, InputKind, Level, Program, Reduction};
 pub use syntax::{MOST_INPUTS, ParameterSyntax, parse_function, parse_score};
 
-pub(crate) use emit::{At, Held, Lines, widen};
+pub(crate) use derivative::NoDerivative;
+pub(crate) use emit::{At, Held, Lines, Sloped, widen};
+pub(crate) use program::{Given, Node};
 
 /// An epilogue or a score: a handle to a [`Program`] that is as cheap to copy as a number.
 ///
@@ -77,12 +79,12 @@ impl Epilogue {
     pub fn new(program: Program) -> Self {
         let mut programs = programs();
         if let Some(known) = programs.get(program.text()) {
-            return Self { text: known[0].text() };
+            return Self { text: known.both[0].text() };
         }
-        let both: &'static [Program; 2] = Box::leak(Box::new([program.transposed(), program]));
-        let [transposed, program] = both;
-        programs.insert(program.text(), [program, transposed]);
-        Self { text: program.text() }
+        let both = [program.clone(), program.transposed()];
+        let forms: &'static Forms = Box::leak(Box::new(Forms { both, differentiated: OnceLock::new() }));
+        programs.insert(forms.both[0].text(), forms);
+        Self { text: forms.both[0].text() }
     }
 
     /// `acc + beta * c`, where `c` is a full operand of the type of C, which a launch gives C itself: what `beta = on`
@@ -127,17 +129,27 @@ impl Epilogue {
     /// # Panics
     /// Where the hidden constructor was given a text that is no epilogue.
     pub fn program(self) -> &'static Program {
-        self.programs()[0]
+        &self.forms().both[0]
     }
 
     /// What it computes, said of the transposed C: a vector by rows is one by columns.
     pub(crate) fn transposed(self) -> &'static Program {
-        self.programs()[1]
+        &self.forms().both[1]
     }
 
-    fn programs(self) -> Programs {
+    /// A score with its derivative, and the same of the transposed scores: as they are where that is 1 by `s * scale`.
+    pub(crate) fn differentiated(self) -> Result<&'static [Program; 2], NoDerivative> {
+        let forms = self.forms();
+        let made = forms.differentiated.get_or_init(|| {
+            let found = forms.both[0].differentiated()?;
+            Ok(found.map(|program| [program.clone(), program.transposed()]))
+        });
+        made.as_ref().map(|made| made.as_ref().unwrap_or(&forms.both)).map_err(|none| *none)
+    }
+
+    fn forms(self) -> &'static Forms {
         if let Some(known) = programs().get(self.text) {
-            return *known;
+            return known;
         }
         // A text that both grammars take means the same in both: it names nothing that only one of them has.
         let program = read(self.text).or_else(|_| read_score(self.text));
@@ -147,12 +159,17 @@ impl Epilogue {
     }
 }
 
-/// A program and its mirror image.
-type Programs = [&'static Program; 2];
+/// What is known of a program.
+struct Forms {
+    /// Itself and its mirror image.
+    both: [Program; 2],
+    /// Both with the derivative of a score, unless that is 1.
+    differentiated: OnceLock<Result<Option<[Program; 2]>, NoDerivative>>,
+}
 
 /// Every program met so far, by canonical text. There are as many as there are kernels: none is forgotten.
-fn programs() -> std::sync::MutexGuard<'static, HashMap<&'static str, Programs>> {
-    static PROGRAMS: OnceLock<Mutex<HashMap<&'static str, Programs>>> = OnceLock::new();
+fn programs() -> std::sync::MutexGuard<'static, HashMap<&'static str, &'static Forms>> {
+    static PROGRAMS: OnceLock<Mutex<HashMap<&'static str, &'static Forms>>> = OnceLock::new();
     PROGRAMS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 

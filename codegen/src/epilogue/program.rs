@@ -245,6 +245,10 @@ impl Graph {
         &self.nodes
     }
 
+    pub(super) fn level(&self, id: Id) -> Level {
+        self.levels[id]
+    }
+
     /// The value of `node`, which may exist already.
     pub(super) fn add(&mut self, node: Node, level: Level) -> Id {
         *self.ids.entry(node).or_insert_with(|| {
@@ -272,6 +276,18 @@ impl Graph {
         let level = node.operands().iter().fold(Level::Uniform, |level, id| level.with(self.levels[*id]));
         self.add(node, level)
     }
+
+    /// Whether one of these values depends on each value.
+    fn used(&self, by: impl IntoIterator<Item = Id>) -> Vec<bool> {
+        let mut used = vec![false; self.nodes.len()];
+        let mut open: Vec<Id> = by.into_iter().collect();
+        while let Some(id) = open.pop() {
+            if !std::mem::replace(&mut used[id], true) {
+                open.extend(self.nodes[id].operands());
+            }
+        }
+        used
+    }
 }
 
 /// What an epilogue computes.
@@ -284,6 +300,8 @@ pub struct Program {
     used: Vec<bool>,
     result: Id,
     second: Option<(Reduction, Id)>,
+    /// The derivative of a score by `s * scale`.
+    slope: Option<Id>,
 }
 
 impl Program {
@@ -294,14 +312,15 @@ impl Program {
         result: Id,
         second: Option<(Reduction, Id)>,
     ) -> Self {
-        let mut used = vec![false; graph.nodes.len()];
-        let mut open: Vec<Id> = std::iter::once(result).chain(second.map(|(_, id)| id)).collect();
-        while let Some(id) = open.pop() {
-            if !std::mem::replace(&mut used[id], true) {
-                open.extend(graph.nodes[id].operands());
-            }
-        }
-        Self { text, inputs, graph, used, result, second }
+        let used = graph.used(std::iter::once(result).chain(second.map(|(_, id)| id)));
+        Self { text, inputs, graph, used, result, second, slope: None }
+    }
+
+    /// The same with its derivative, which is a value of a larger graph.
+    pub(super) fn with_slope(&self, graph: Graph, slope: Id) -> Self {
+        let used = graph.used([self.result, slope]);
+        let (text, inputs) = (self.text.clone(), self.inputs.clone());
+        Self { text, inputs, graph, used, result: self.result, second: None, slope: Some(slope) }
     }
 
     /// The same of the transposed C, whose rows are C's columns. A second result is still one value for each row of C: for
@@ -363,6 +382,15 @@ impl Program {
 
     pub(crate) fn second(&self) -> Option<(Reduction, Id)> {
         self.second
+    }
+
+    /// The derivative of a score by `s * scale`, of a differentiated program.
+    pub(crate) fn slope(&self) -> Option<Id> {
+        self.slope
+    }
+
+    pub(super) fn graph(&self) -> &Graph {
+        &self.graph
     }
 }
 

@@ -5,7 +5,7 @@
 //! one head and the next and of one problem and the next: none where they share it.
 
 use crate::Dtype;
-use crate::epilogue::{Input, InputKind, Lines, Program, widen};
+use crate::epilogue::{Given, Input, InputKind, Lines, Node, Program, widen};
 
 /// Rows of a thread, and columns that are loaded together.
 const PAIR: [u32; 2] = [0, 1];
@@ -19,7 +19,18 @@ const MOST_LOADS: u32 = 16;
 pub(crate) fn registers(program: &Program) -> u32 {
     let by_column = by_column(program);
     let loads = if by_column > 0 { MOST_LOADS.max(2 * by_column) } else { 0 };
-    Lines::row_registers(program, THREAD_ROWS) + Lines::uniform_registers(program) + 2 * by_column + loads
+    let uniform = Lines::uniform_registers(program) - numbers(program);
+    Lines::row_registers(program, THREAD_ROWS) + uniform + 2 * by_column + loads
+}
+
+/// Values of a differentiated score that take no register: numbers of the launch, which are operands from memory there.
+fn numbers(program: &Program) -> u32 {
+    let is_number = |node: &Node| match node {
+        Node::Input(at) => program.inputs()[*at].kind == InputKind::Scalar,
+        node => *node == Node::Given(Given::Scale),
+    };
+    let used = program.nodes().iter().enumerate().filter(|(id, _)| program.is_used(*id));
+    program.slope().map_or(0, |_| used.filter(|(_, node)| is_number(node)).count() as u32)
 }
 
 /// What the rows of S are: the columns are the other ones.
@@ -82,14 +93,8 @@ impl<'l> Vectors<'l> {
 
     /// The elements of a pair of columns, by its number in the run; zeros beyond the last column.
     pub(crate) fn columns(&self, pair: u32) -> Vec<String> {
-        let mut made = vec![];
         let [_, columns] = self.rows.sizes();
-        if self.by_column() > 0 && pair == 0 {
-            if self.rows == RowsOf::Keys {
-                made.push("ld.param.u32 %r_queries, [queries]".to_owned());
-            }
-            made.push(format!("sub.s32 %r_{columns}_from, %r_{columns}, %r_column"));
-        }
+        let mut made = if self.by_column() > 0 && pair == 0 { self.remaining() } else { vec![] };
         for (at, input) in self.program.inputs().iter().enumerate() {
             let bytes = input.kind.dtype().bytes();
             for column in PAIR {
@@ -105,6 +110,13 @@ impl<'l> Vectors<'l> {
             }
         }
         made
+    }
+
+    /// The number of columns from the thread's first one to the last.
+    pub(crate) fn remaining(&self) -> Vec<String> {
+        let [_, columns] = self.rows.sizes();
+        let load = (self.rows == RowsOf::Keys).then(|| "ld.param.u32 %r_queries, [queries]".to_owned());
+        load.into_iter().chain([format!("sub.s32 %r_{columns}_from, %r_{columns}, %r_column")]).collect()
     }
 
     /// Vectors by column.

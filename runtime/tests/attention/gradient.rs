@@ -1,5 +1,7 @@
 //! Gradients: the f64 reference against finite differences, both kernels on the simulator and on a GPU against the reference.
 
+use std::ops::Range;
+
 use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
@@ -45,6 +47,20 @@ const DOCUMENTS: &str = "bm = 64, bn = 64, bk = 64, dtype = bf16, score = \"|a: 
 /// Slopes by head, and a bias by key.
 const BIASED: &str = "bm = 128, bn = 128, bk = 128, score = \"|slope: Heads<f32>, bias: Cols<f16>, of_query: Rows<bf16>| s * scale - \
                       slope * abs(i - j) + bias - of_query * bias\"";
+
+/// Soft caps: by a number; by head, in a causal mask; in a window, with a bias by key.
+const CAPPED: &str = "bm = 128, bn = 128, bk = 128, dtype = bf16, score = \"|cap: f32| cap * tanh(s * scale / cap)\"";
+const CAPPED_CAUSAL: &str = "bm = 64, bn = 64, bk = 64, score = \"|cap: Heads<f32>| if i >= j { cap * tanh(s * scale / cap) } \
+                             else { -inf }\"";
+const CAPPED_WINDOW: &str = "bm = 64, bn = 128, bk = 64, dtype = bf16, score = \"|cap: f32, bias: Cols<f16>| if i < j { -inf } \
+                             else if i - j > 70 { -inf } else { cap * tanh(s * scale / cap) + bias }\"";
+/// Temperatures by query, of which there are none beyond the last one, and a term that is no multiple of the product.
+const TEMPERATURES: &str = "bm = 128, bn = 64, bk = 64, score = \"|t: Rows<f32>, weight: Cols<bf16>| s * scale / t + weight * sin(s * scale)\"";
+/// Derivatives of everything that has one, and a choice by the product.
+const CURVED: &str = "bm = 64, bn = 64, bk = 128, dtype = bf16, score = \"|x: f32, of_head: Heads<bf16>| { let u = s * scale; if u > \
+                      x { silu(u) - of_head * exp(-u * u) } else { gelu(u) + max(u, -1) * sigmoid(u) / (2 + u * u) } }\"";
+/// The product alone, by no scale.
+const UNSCALED: &str = "bm = 128, bn = 96, bk = 128, score = \"|| if i > j + 20 { s / 8 } else { -inf }\"";
 
 type MaskOf = fn((usize, usize), (usize, usize)) -> Mask;
 
@@ -93,6 +109,15 @@ fn near(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::window(sizes, block, 70, 0).unwrap()
 }
 
+/// Every other block is partial.
+fn mixed(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+    let of = |rows: Range<usize>, columns: Range<usize>| match (rows.start / block.0 + columns.start / block.1) % 2 {
+        0 => Coverage::Partial,
+        _ => Coverage::Full,
+    };
+    Mask::by_rule(sizes, block, of).unwrap()
+}
+
 fn partial(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::by_rule(sizes, block, |_, _| Coverage::Partial).unwrap()
 }
@@ -129,6 +154,16 @@ fn cases() -> Vec<Case> {
     ];
     cases[18].problem.scalars = vec![70.0];
     cases.extend([case(DOCUMENTS, [2, 4, 2], [200, 270], partial), case(BIASED, [2, 2, 1], [300, 410], partial)]);
+    cases.extend([
+        case(CAPPED, [1, 2, 1], [300, 420], partial),
+        case(CAPPED, [1, 1, 1], [130, 270], mixed),
+        case(CAPPED_CAUSAL, [2, 4, 2], [200, 200], causal),
+        case(CAPPED_WINDOW, [1, 2, 1], [300, 300], near),
+        case(TEMPERATURES, [2, 2, 1], [150, 210], partial),
+        case(CURVED, [1, 2, 2], [200, 150], mixed),
+        case(UNSCALED, [1, 1, 1], [140, 140], partial),
+    ]);
+    cases[26].problem.scalars = vec![3.0];
     for (number, case) in cases.iter_mut().enumerate() {
         case.problem.seed = 10 * number as u64;
         case.problem.vectors = HostVector::varied(&spec(case.spec), &case.problem.shape, number);

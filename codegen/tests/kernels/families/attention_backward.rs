@@ -10,6 +10,15 @@ use crate::ptxas;
 
 const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
+/// A soft cap by a number, by head and under a mask; a temperature; one that reads vectors of every kind; one of many functions.
+const DIFFERENTIATED: [&str; 5] = [
+    "|cap: f32| cap * tanh(s * scale / cap)",
+    "|cap: Heads<f32>| if i >= j { cap * tanh(s * scale / cap) } else { -inf }",
+    "|t: f32| s / t",
+    "|cap: f32, a: Rows<f32>, b: Cols<f16>, slope: Heads<f32>| if a != b { -inf } else { cap * tanh(s * scale * a / cap) - slope * b }",
+    "|x: f32, t: Rows<bf16>| { let u = s * scale / t; if u > x { silu(u) - exp(-u * u) } else { gelu(u) / (2 + u * u) + sin(u) } }",
+];
+
 const BOTH: [&str; 2] = ["attention_dq", "attention_dkv"];
 
 #[test]
@@ -47,7 +56,7 @@ fn refusals() {
         "op = attention_dkv, bm = 128, bn = 256, bk = 128",
         "op = attention_dkv, bm = 128, bn = 192, bk = 128",
         "op = attention_dq, bm = 128, bn = 256, bk = 128",
-        "op = attention_dq, bm = 128, bn = 128, bk = 128, score = \"|cap: f32| cap * tanh(s * scale / cap)\"",
+        "op = attention_dq, bm = 128, bn = 128, bk = 128, score = \"|| gelu_erf(s * scale)\"",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, dtype = e4m3",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, out = f32",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, stages = 3",
@@ -84,6 +93,7 @@ fn matrix() -> Vec<Plan> {
     let documents =
         "score = \"|a: Rows<f32>, b: Cols<f32>| if a != b { -inf } else if i >= j { s * scale } else { -inf }\"";
     let biased = "score = \"|slope: Heads<f32>, a: Rows<bf16>, b: Cols<f16>, c: Cols<f32>| s * scale - slope * abs(i - j) + a * b + c\"";
+    plans.extend(differentiated());
     for op in BOTH {
         plans.push(plan(&format!("op = {op}, bm = 128, bn = 160, bk = 128, dtype = bf16")));
         for (bm, bk, columns) in [(128, 128, 128), (64, 64, 128), (64, 128, 64), (128, 128, 96)] {
@@ -93,6 +103,23 @@ fn matrix() -> Vec<Plan> {
         }
     }
     plans.push(plan("op = attention_dq, bm = 128, bn = 192, bk = 128, dtype = bf16"));
+    plans
+}
+
+/// Scores whose derivative is not the scale.
+fn differentiated() -> Vec<Plan> {
+    let mut plans = vec![];
+    for op in BOTH {
+        for (number, (bm, bk)) in [(128, 128), (64, 64), (64, 128), (128, 64)].into_iter().enumerate() {
+            for (at, columns) in [64, 128].into_iter().enumerate() {
+                for (which, score) in DIFFERENTIATED.into_iter().enumerate() {
+                    let dtype = ["f16", "bf16"][(number + at + which) % 2];
+                    let sizes = format!("bm = {bm}, bn = {columns}, bk = {bk}, dtype = {dtype}");
+                    plans.push(plan(&format!("op = {op}, {sizes}, score = \"{score}\"")));
+                }
+            }
+        }
+    }
     plans
 }
 

@@ -6,6 +6,8 @@
 //!
 //! **Exponentials and sums.** An error of a score is a relative error of P, as of a forward kernel; dP and delta are f32 sums
 //! of exact products. All of these errors add up.
+//!
+//! **Derivatives of scores** are computed in f32 from the product and from values of functions, and are off by as much as these.
 
 use bsr_codegen::epilogue::{Pair, Program};
 use bsr_codegen::{Dtype, Epilogue};
@@ -19,6 +21,8 @@ use crate::reference::{f32_sums, half_ulp};
 const SPREAD: f64 = 4.0;
 /// The relative error of a score, and of an exponential.
 const OF_SCORE: f64 = 1.0 / (1 << 19) as f64;
+/// The error of a derivative by the product times the scale, for derivatives up to 1.
+const OF_SLOPE: f64 = 1.0 / (1 << 17) as f64;
 /// Below it, values of f16 are rounded to multiples of 2^-24.
 const LEAST_F16: f64 = 1.0 / (1 << 14) as f64;
 
@@ -128,28 +132,31 @@ impl<'n, T: Element> OfQuery<'n, T> {
         Self { at, q: saved.tensors[0].row(at), dout, lse: f64::from(saved.lse[place]), delta }
     }
 
-    /// P and dS, without the scale, of a pair of the query and a key. The derivative of a score by the product is the scale.
+    /// P and dS, the latter divided by the scale, of a pair of the query and a key.
     fn pair(&self, shape: &Shape, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> (Near, Near) {
         let (scale, product) = (f64::from(saved.inputs.scale), product::<T>(self.q, saved.tensors[1].row(key)));
-        let score = match score {
+        let (score, slope) = match score {
             Some(score) => {
                 let ([batch, head, query], key) = (self.at, key[2]);
                 let mut inputs = vec![0.0; score.inputs().len()];
                 vector::values(score, &saved.inputs, shape, [batch, head, query, key], &mut inputs);
-                score.score(&Pair { product: product.value, query, key, head, batch, scale, inputs: &inputs })
+                score.score_and_slope(&Pair { product: product.value, query, key, head, batch, scale, inputs: &inputs })
             }
-            None => product.value * scale,
+            None => (product.value * scale, scale),
         };
         if self.lse == f64::NEG_INFINITY || score == f64::NEG_INFINITY {
             let nothing = Near { value: 0.0, error: 0.0 };
             return (nothing, nothing);
         }
         let value = (score - self.lse).exp();
-        let error = value * (OF_SCORE * (1.0 + score.abs() + self.lse.abs()) + scale * product.error);
+        let error = value * (OF_SCORE * (1.0 + score.abs() + self.lse.abs()) + slope.abs() * product.error);
         let dp = self::product::<T>(self.dout, saved.tensors[2].row(key));
         let by = dp.value - self.delta.value;
-        let of_slope = error * by.abs() + value * (dp.error + self.delta.error);
-        (Near { value, error }, Near { value: value * by, error: of_slope })
+        let of_by = error * by.abs() + value * (dp.error + self.delta.error);
+        let slope = slope / scale;
+        let of_slope = if slope == 1.0 { 0.0 } else { OF_SLOPE * (1.0 + slope.abs()) };
+        let error_of_both = of_by * slope.abs() + value * by.abs() * of_slope;
+        (Near { value, error }, Near { value: value * by * slope, error: error_of_both })
     }
 }
 

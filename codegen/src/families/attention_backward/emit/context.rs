@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::GradientPlan;
+use super::super::plan::{GradientPlan, program};
 use super::probability::Probability;
 use super::product::{self, Gradient, Product};
 use super::score::Score;
@@ -32,8 +32,9 @@ pub(super) struct Context {
     products: [Product; 2],
     gradients: Vec<Gradient>,
     probability: Probability,
-    /// The scores of partial blocks, where they are not `s * scale`.
+    /// The scores of partial blocks, where they are not `s * scale`, and whether their derivative is not the scale either.
     score: Option<Score>,
+    has_derivative: bool,
     delta: Delta,
     staging: Staging,
     /// What is stored.
@@ -236,6 +237,7 @@ impl Context {
             gradients: product::gradients(plan),
             probability: Probability::new(plan),
             score: Score::new(plan),
+            has_derivative: program(&plan.spec).is_some_and(|program| program.slope().is_some()),
             delta: delta(plan),
             staging: Staging {
                 span,

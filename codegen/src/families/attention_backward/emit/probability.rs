@@ -9,7 +9,7 @@ use super::super::plan::GradientPlan;
 use super::product::{probability_pair, score, slope, slope_pair};
 
 /// Bytes of an f32.
-const F32: u32 = 4;
+pub(super) const F32: u32 = 4;
 
 /// The registers of a step.
 #[derive(Clone, Debug, Serialize)]

@@ -6,8 +6,9 @@
 use serde::Serialize;
 
 use super::super::plan::{GradientPlan, program};
-use super::product::score;
-use crate::epilogue::{At, Held, Lines};
+use super::probability::F32;
+use super::product::{score, slope};
+use crate::epilogue::{At, Held, Lines, Sloped};
 use crate::hopper::score_vectors::{RowsOf, Vectors};
 
 /// What is computed for the head and the tile's rows, and for pairs of a step's.
@@ -25,6 +26,8 @@ pub(super) struct Score {
 struct Pair {
     first: u32,
     next: u32,
+    /// Bytes to them in the values of a step's columns.
+    bytes: u32,
     /// It begins a group of pairs, which is skipped where the columns end before it.
     begins_group: bool,
     columns: Vec<String>,
@@ -34,7 +37,15 @@ struct Pair {
 #[derive(Clone, Debug, Serialize)]
 struct Element {
     lines: Vec<String>,
+    /// The register of the product, and that of dP.
     register: String,
+    dp: String,
+    /// Where the lines put the score, and its derivative by `s * scale` unless that is 1.
+    score: String,
+    slope: String,
+    /// What its exponential is taken to, and what is subtracted of its dP.
+    base: String,
+    delta: String,
 }
 
 impl Score {
@@ -44,17 +55,28 @@ impl Score {
         let side = if plan.tiling.is_of_keys() { RowsOf::Keys } else { RowsOf::Queries };
         let vectors = Vectors::new(&lines, program, side);
         let both = |of: &dyn Fn(u32) -> Vec<String>| -> Vec<String> { [0, 1].into_iter().flat_map(of).collect() };
+        // Without a branch between pairs ptxas 13.0 computes many of them at once, and spills registers.
+        let has_derivative = program.slope().is_some();
         let pair = |number: u32| {
+            let is_first = has_derivative && number == 0 && vectors.by_column() == 0;
+            let from = if is_first { vectors.remaining() } else { vec![] };
             let element = |(row, column): (u32, u32)| {
-                let register = score(4 * number + 2 * row + column);
+                let at = 4 * number + 2 * row + column;
+                let (register, dp) = (score(at), slope(at));
                 let at = At { acc: &register, row, column, tile: "" };
-                Element { lines: lines.element(&at), register: register.clone() }
+                let in_place = || Sloped { lines: lines.element(&at), score: register.clone(), slope: String::new() };
+                let Sloped { lines, score, slope } = lines.sloped(&at).unwrap_or_else(in_place);
+                // Queries are rows of S and columns of S^T.
+                let query = if side == RowsOf::Keys { column } else { row };
+                let (base, delta) = (format!("%f_base{query}"), format!("%f_delta{query}"));
+                Element { lines, register: register.clone(), dp, score, slope, base, delta }
             };
             Pair {
                 first: 8 * number,
                 next: 8 * number + 1,
-                begins_group: vectors.begins_group(number),
-                columns: [vectors.columns(number), both(&|column| lines.column(column))].concat(),
+                bytes: 8 * F32 * number,
+                begins_group: vectors.begins_group(number) || (has_derivative && number > 0),
+                columns: [from, vectors.columns(number), both(&|column| lines.column(column))].concat(),
                 elements: [(0, 0), (0, 1), (1, 0), (1, 1)].map(element).into(),
             }
         };

@@ -1,6 +1,7 @@
 //! Step 1: can this family plan the block, the types and the score?
 
 use super::tiling::{CONSUMERS, WG_ROWS};
+use crate::epilogue::NoDerivative;
 use crate::hopper::heads_check;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::Key;
@@ -61,22 +62,21 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// A score is one value whose derivative by the product is the scale.
+/// A score is one value with a derivative by the product.
 fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let Some(program) = spec.score.map(|score| score.program()) else { return };
-    let mut refuse = |fact: String, why: &str, help: &str| {
+    let Some(score) = spec.score else { return };
+    let mut refuse = |fact: String, why: &str, help: String| {
         errors.push(PlanError::new(Key::Score.as_str(), fact, why, help));
     };
-    if let Some(reduction) = program.reduction() {
+    if let Some(reduction) = score.program().reduction() {
         let fact = format!("a score has no `{}`", reduction.as_str());
-        return refuse(fact, "it is one value of a query and a key", "end the body in that value");
+        return refuse(fact, "it is one value of a query and a key", "end the body in that value".to_owned());
     }
-    if !program.adds_to_scaled_product() {
+    if let Err(NoDerivative { name, instead }) = score.differentiated() {
         refuse(
-            format!("a gradient under the score {} is not planned", program.text()),
-            "its derivative by `s` must be `scale` wherever it is not -inf: `s * scale`, terms without `s` added to it, and \
-             choices of it and -inf",
-            "drop `score`",
+            format!("a gradient under the score {} is not planned", score.text()),
+            &format!("the derivative of `{name}` by `s` is no expression of the language"),
+            format!("`{instead}` in place of `{name}`"),
         );
     }
 }

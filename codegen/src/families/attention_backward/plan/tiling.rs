@@ -24,9 +24,11 @@ const SLICE_REGISTERS: u32 = 4;
 /// Words of a work tile.
 const TILE_WORDS: u32 = 8;
 
-/// The score of a pair in partial blocks, as this side sees it: rows of the program are those of the tile.
+/// The score of a pair in partial blocks, and its derivative unless that is the scale, as this side sees it: rows of the program
+/// are those of the tile.
 pub(crate) fn program(spec: &KernelSpec) -> Option<&'static Program> {
-    spec.score.map(|score| if spec.op == Op::AttentionDkv { score.transposed() } else { score.program() })
+    let [of_queries, of_keys] = spec.score?.differentiated().ok()?;
+    Some(if spec.op == Op::AttentionDkv { of_keys } else { of_queries })
 }
 
 /// The tile of one CTA.
