@@ -5,7 +5,7 @@ FlashAttention 4 and cuDNN's block-sparse attention where they can be imported, 
 is compared with this package's before it is timed, and this package's with FlexAttention's; all are timed in turn, each from an
 L2 cache that holds none of the operands; medians. Rates are of the pairs in stored blocks: 4 operations for each and for every
 column. Who is not installed, refuses or is wrong stands there with the reason. ``--gradients`` times the forward and backward
-pass of those that have one, ``--host`` what a call costs the host.
+pass of those that have one, ``--host`` what a call costs the host, ``--soft-cap`` scores under a soft cap, here and in FlexAttention.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MASKS = ("causal", "window", "random", "block window", "triangle", "full")
 class Problem:
     """One attention: tensors, the mask in blocks of a side, and the same as a function of PyTorch."""
 
-    def __init__(self, kind: str, side: int, queries: int, heads: int, columns: int) -> None:
+    def __init__(self, kind: str, side: int, queries: int, heads: int, columns: int, cap: float | None) -> None:
         torch.manual_seed(0)
-        self.kind, self.side, self.sizes = kind, side, (queries, queries)
+        self.kind, self.side, self.sizes, self.cap = kind, side, (queries, queries), cap
         self.tensors = [torch.randn(1, heads, queries, columns, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
         make, block = bsr.AttentionMask, (side, side)
         self.before = queries // 16
@@ -63,6 +63,17 @@ class Problem:
             return lambda b, h, i, j: i >= j
         return lambda b, h, i, j: i >= 0
 
+    def score(self) -> dict:
+        """The soft cap in this package's form."""
+        if self.cap is None:
+            return {}
+        return {"score": "|cap: f32| cap * tanh(s * scale / cap)", "numbers": {"cap": self.cap}}
+
+    def score_mod(self) -> Callable | None:
+        """The same in FlexAttention's form."""
+        cap = self.cap
+        return None if cap is None else lambda s, b, h, i, j: cap * torch.tanh(s / cap)
+
     def block_mask(self) -> flex.BlockMask:
         """FlexAttention's."""
         (partial, partial_columns), (full, full_columns) = self.lists(2), self.lists(1)
@@ -73,13 +84,14 @@ class Problem:
 
 def ours(problem: Problem) -> Iterator[tuple[str, Run]]:
     q, k, v = problem.tensors
-    yield "bsr_gemm", lambda: bsr.attention(q, k, v, problem.mask)
+    yield "bsr_gemm", lambda: bsr.attention(q, k, v, problem.mask, **problem.score())
 
 
 def flex_attention(problem: Problem) -> Iterator[tuple[str, Run]]:
     q, k, v = problem.tensors
-    mask, compiled = problem.block_mask(), torch.compile(flex.flex_attention, dynamic=False)
-    yield "FlexAttention", lambda: compiled(q, k, v, block_mask=mask)
+    mask, score = problem.block_mask(), problem.score_mod()
+    compiled = torch.compile(flex.flex_attention, dynamic=False)
+    yield "FlexAttention", lambda: compiled(q, k, v, score_mod=score, block_mask=mask)
 
 
 def flash_attention(problem: Problem) -> Iterator[tuple[str, Run]]:
@@ -134,6 +146,7 @@ def taking_part(problem: Problem, gradients: bool) -> tuple[dict[str, Run], dict
     reasons: dict[str, str] = {}
     results: dict[str, torch.Tensor] = {}
     peers = [ours, flex_attention] + ([dense] if gradients else [flash_attention, cudnn, dense])
+    peers = peers if problem.cap is None else [ours, flex_attention]
     for peer in peers:
         try:
             for name, run in peer(problem):
@@ -173,6 +186,7 @@ def main() -> None:
     parser.add_argument("--masks", nargs="*", default=list(MASKS))
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--gradients", action="store_true", help="forward and backward")
+    parser.add_argument("--soft-cap", type=float, help="a bound of scores: cap * tanh(score / cap)")
     parser.add_argument("--host", action="store_true", help="only what a call costs the host")
     parser.add_argument("--json", help="a file for the times")
     arguments = parser.parse_args()
@@ -195,7 +209,7 @@ def main() -> None:
         for side in arguments.sides:
             for kind in arguments.masks:
                 torch.compiler.reset()
-                problem = Problem(kind, side, arguments.queries, arguments.heads, columns)
+                problem = Problem(kind, side, arguments.queries, arguments.heads, columns, arguments.soft_cap)
                 for tensor in problem.tensors:
                     tensor.requires_grad_(arguments.gradients)
                 with torch.set_grad_enabled(arguments.gradients):

@@ -624,15 +624,31 @@ def test_kernels_of_gradients(dtype, block, columns, layout, monkeypatch) -> Non
     sizes = (500, 700)
     some = np.random.default_rng(0).random((2, 6, -(-500 // block[0]), -(-700 // block[1]))) < 0.4
     cases = [
-        (Mask.where("i > j + 3", sizes, block), torch.ones(sizes, dtype=bool).tril(-4), None),
-        (Mask.window(sizes, block, before=100, after=7), window_pairs(*sizes, 100, 7), None),
-        (Mask.from_blocks(some, sizes, block), None, None),
-        (Mask.causal(sizes, block), causal_pairs(*sizes), lambda s, scale, i, j: s * scale - 0.125 * (i - j)),
+        (Mask.where("i > j + 3", sizes, block), torch.ones(sizes, dtype=bool).tril(-4), None, {}),
+        (Mask.window(sizes, block, before=100, after=7), window_pairs(*sizes, 100, 7), None, {}),
+        (Mask.from_blocks(some, sizes, block), None, None, {}),
+        (
+            Mask.causal(sizes, block),
+            causal_pairs(*sizes),
+            lambda s, scale, i, j: s * scale - 0.125 * (i - j),
+            {"score": SLOPED, "numbers": {"slope": 0.125}},
+        ),
+        (
+            Mask.window(sizes, block, before=100, after=7),
+            window_pairs(*sizes, 100, 7),
+            lambda s, scale, i, j: 1.5 * torch.tanh(s * scale / 1.5),
+            {"score": "|cap: f32| cap * tanh(s * scale / cap)", "numbers": {"cap": 1.5}},
+        ),
+        (
+            Mask.from_blocks(some, sizes, block),
+            None,
+            lambda s, scale, i, j: s * scale / (1 + 0.01 * i) + 0.5 * torch.sin(s * scale),
+            {"score": "s * scale / (1 + 0.01 * i) + 0.5 * sin(s * scale)"},
+        ),
     ]
-    for mask, pairs, score in cases:
+    for mask, pairs, score, how in cases:
         inputs = [x.requires_grad_() for x in tensors((2, 6, 500, columns), 2, 700, dtype, layout, device="cuda")]
         wide = [x.detach().double().requires_grad_() for x in inputs]
-        how = {} if score is None else {"score": SLOPED, "numbers": {"slope": 0.125}}
         out, lse = bsr.attention(*inputs, mask, lse=True, layout=layout, **how)
         seen = wide if layout == "bhsd" else [x.transpose(1, 2) for x in wide]
         expected, sums = dense(*seen, allowed(mask, 2, 6, pairs), score)

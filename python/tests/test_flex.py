@@ -13,7 +13,7 @@ flex = pytest.importorskip("torch.nn.attention.flex_attention")
 import flex_mods as mods  # noqa: E402
 
 import bsr_gemm as bsr  # noqa: E402
-from bsr_gemm._lib import _flex  # noqa: E402
+from bsr_gemm._lib import _attention_torch, _flex  # noqa: E402
 from bsr_gemm._lib._calls import spec_of  # noqa: E402
 from bsr_gemm._lib._conditions import _text, closure_of, condition_of  # noqa: E402
 from bsr_gemm._lib._score import score_of  # noqa: E402
@@ -288,3 +288,27 @@ def test_kernels(name, monkeypatch) -> None:
         wanted = flex.flex_attention(q.float(), k.float(), v.float(), *how)
         found = bsr.flex_attention(q, k, v, *how)
     assert float((found - wanted).norm() / wanted.norm()) < 1e-2
+
+
+#: Scores whose derivative is not the scale, in words that have one.
+CURVED = ["soft cap", "soft cap by methods", "causal soft cap", "temperature by query"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mask", [None, "causal window"])
+@pytest.mark.parametrize("score", CURVED)
+def test_kernels_compute_gradients(score, mask, monkeypatch) -> None:
+    def products(*_, **__):
+        raise AssertionError("no kernel is planned")
+
+    monkeypatch.setattr(_attention_torch, "gradients", products)
+    q, k, v = (x.requires_grad_() for x in torch.randn(3, *SIZES[:3], 64, device="cuda", dtype=torch.bfloat16).unbind())
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    score_mod, mask_mod = mods.SCORES[score], mods.MASKS.get(mask)
+    with torch.device("cuda"):
+        blocks = mask_mod and flex.create_block_mask(mask_mod, *SIZES, BLOCK_SIZE=64)
+        out = bsr.flex_attention(q, k, v, score_mod, blocks)
+        wanted = dense(*wide, score_mod, mask_mod)
+    dy = torch.randn_like(out)
+    for found, right in zip(torch.autograd.grad(out, (q, k, v), dy), torch.autograd.grad(wanted, wide, dy.double())):
+        assert float((found - right).norm() / right.norm()) < 1e-2

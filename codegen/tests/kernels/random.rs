@@ -101,11 +101,12 @@ const EPILOGUES: [&str; 6] = [
     "|x: Rows<f32>, y: Full<f16>| (acc * x + y, row_sum(acc))",
 ];
 
-const SCORES: [&str; 4] = [
+const SCORES: [&str; 5] = [
     "|| if i >= j { s * scale } else { -inf }",
     "|slope: f32| s * scale - slope * abs(i - j)",
     "|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else { -inf }",
     "|slopes: Heads<f32>| s * scale - slopes * abs(i - j)",
+    "|cap: f32| cap * tanh(s * scale / cap)",
 ];
 
 /// How often a search is repeated: `usual`, or as `BSR_SEARCH` says.

@@ -197,13 +197,24 @@ fn all_right(check: impl Fn(usize, &Case) -> Result<(), String>) {
 /// The loss is the sum of dO * O and of dLSE * LSE. Sinks are in LSE, and the gradients of Q, K and V know no more of them.
 #[test]
 fn the_reference_is_the_slope_of_a_loss() {
-    slopes_of_a_loss(None);
-    slopes_of_a_loss(Some(&[0.5, -1.0, 4.0, 1.5]));
+    slopes_of_a_loss(None, None);
+    slopes_of_a_loss(Some(&[0.5, -1.0, 4.0, 1.5]), None);
+    for score in [
+        "|cap: f32| if i + 40 >= j { cap * tanh(s * scale / cap) } else { -inf }",
+        "|x: f32| { let u = s * scale; if u > 0 { x * u * u } else { exp(u) / x - u } }",
+    ] {
+        slopes_of_a_loss(None, Some(score));
+    }
 }
 
-fn slopes_of_a_loss(sinks: Option<&[f32]>) {
+fn slopes_of_a_loss(sinks: Option<&[f32]>, score: Option<&str>) {
     let shape = Shape { batch: 1, heads: 4, key_heads: 2, queries: 70, keys: 75, columns: 5 };
     let mask = by_head((70, 75), (32, 16));
+    let mut lists = mask.lists().to_vec();
+    lists.iter_mut().for_each(|list| list.partial.fill(score.is_some()));
+    let mask = Mask::new((70, 75), (32, 16), Sharing::ByHead, lists).unwrap();
+    let score = score.map(|text| spec(&format!("bm = 64, bn = 64, bk = 64, score = \"{text}\"")).score.unwrap());
+    let scalars = if score.is_some() { &[0.7][..] } else { &[] };
     let sizes = [[1, 4, 70, 7], [1, 2, 75, 7], [1, 2, 75, 5]];
     let tensors: Vec<Tensor<f32>> =
         sizes.iter().zip(1..).map(|(sizes, seed)| Tensor::normal(*sizes, HeadOrder::HeadsFirst, seed)).collect();
@@ -212,8 +223,8 @@ fn slopes_of_a_loss(sinks: Option<&[f32]>) {
     let dlse = Tensor::<f32>::normal([1, 1, 1, 280], HeadOrder::HeadsFirst, 5).into_data();
     let rows = |heads: usize, rows: usize| (0..heads * rows).map(move |at| [0, at / rows, at % rows]);
     let attended = |tensors: &[Tensor<f32>], sinks: Option<&[f32]>| {
-        let inputs = ScoreInputs::new(scale).sinks(sinks);
-        reference_of(&shape, &mask, [&tensors[0], &tensors[1], &tensors[2]], None, &inputs, rows(4, 70))
+        let inputs = ScoreInputs::new(scale).scalars(scalars).sinks(sinks);
+        reference_of(&shape, &mask, [&tensors[0], &tensors[1], &tensors[2]], score, &inputs, rows(4, 70))
     };
     let loss = |tensors: &[Tensor<f32>], sinks: Option<&[f32]>| -> f64 {
         let found = attended(tensors, sinks);
@@ -235,10 +246,10 @@ fn slopes_of_a_loss(sinks: Option<&[f32]>) {
         lse: &lse,
         output_gradient: &dout,
         lse_gradient: Some(&dlse),
-        inputs: ScoreInputs::new(scale),
+        inputs: ScoreInputs::new(scale).scalars(scalars),
     };
-    let dq = gradients_of_queries(&shape, &mask, &saved, None, rows(4, 70));
-    let [dk, dv] = gradients_of_keys(&shape, &mask, &saved, None, rows(2, 75));
+    let dq = gradients_of_queries(&shape, &mask, &saved, score, rows(4, 70));
+    let [dk, dv] = gradients_of_keys(&shape, &mask, &saved, score, rows(2, 75));
     let mut not_zero = 0;
     for (at, gradient) in [dq, dk, dv].iter().enumerate() {
         for element in (0..gradient.values.len()).step_by(97) {
