@@ -2,15 +2,16 @@
 //!
 //! A table of small problems is compared with an f64 reference in full, on results that were poisoned before. Timed problems
 //! are compared on some rows of each gradient. Rates are of executed work: 10 operations for every pair of a stored block and
-//! every column of a head, those of five products, for both kernels together.
+//! every column of a head, those of five products, for both kernels together. `--score` has all stored blocks compute a score, whose
+//! numbers are 0.5: `--score "|cap: f32| if i >= j { cap * tanh(s * scale / cap) } else { -inf }" --only causal`.
 
 use std::io::Write as _;
 
 use bsr_codegen::{Dtype, KernelSpec, Plan};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
-    DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, Launcher, Mask, Shape,
-    UploadedVectors,
+    DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, Inputs, Launcher, Mask, Shape,
+    Sharing, UploadedVectors,
 };
 use bsr_runtime::gpu::{Device, DeviceBuffer, Event, Plain, Stream};
 use bsr_trial::attention::{Backward, Problem};
@@ -31,6 +32,8 @@ struct Options {
     checks: usize,
     /// Names of timed cases must contain it.
     only: String,
+    /// The score of all stored blocks, where there is one.
+    score: Option<String>,
     /// Further keys of the kernel of dQ, and of that of dK and dV.
     keys: [String; 2],
 }
@@ -39,11 +42,12 @@ fn main() -> Result<(), Failure> {
     let options = options()?;
     let device = Device::open(0)?;
     println!("{} ({} multiprocessors)", device.info().name, device.sm_count());
-    check_all(&device, options.checks)?;
+    check_all(&device, &options)?;
     for (columns, side, name, mask) in cases(options.queries)? {
         let name = format!("d {columns}, blocks {side} x {side}, {name}");
         if name.contains(&options.only) {
-            let spec = format!("op = attention, bm = {side}, bn = {columns}, bk = {side}, dtype = bf16");
+            let spec = options.spec(&format!("bm = {side}, bn = {columns}, bk = {side}, dtype = bf16"));
+            let mask = options.mask(mask)?;
             let (heads, queries) = (options.heads, options.queries);
             let shape = Shape { batch: 1, heads, key_heads: heads, queries, keys: queries, columns };
             match time(&device, &options, &spec.parse()?, shape, mask) {
@@ -58,7 +62,7 @@ fn main() -> Result<(), Failure> {
 fn options() -> Result<Options, String> {
     let keys = [String::new(), String::new()];
     let mut options =
-        Options { queries: 16_384, heads: 16, repeats: 20, checks: usize::MAX, only: String::new(), keys };
+        Options { queries: 16_384, heads: 16, repeats: 20, checks: usize::MAX, only: String::new(), score: None, keys };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} takes a value"))?;
@@ -69,16 +73,31 @@ fn options() -> Result<Options, String> {
             "--repeats" => options.repeats = number()?,
             "--checks" => options.checks = number()?,
             "--only" => options.only = value,
+            "--score" => options.score = Some(value),
             "--dq" => options.keys[0] = value,
             "--dkv" => options.keys[1] = value,
             _ => {
                 return Err(format!(
-                    "{word}: there are --queries, --heads, --repeats, --checks, --only, --dq and --dkv"
+                    "{word}: there are --queries, --heads, --repeats, --checks, --only, --score, --dq and --dkv"
                 ));
             }
         }
     }
     Ok(options)
+}
+
+impl Options {
+    fn spec(&self, keys: &str) -> String {
+        let score = self.score.as_ref().map(|score| format!(", score = \"{score}\"")).unwrap_or_default();
+        format!("op = attention, {keys}{score}")
+    }
+
+    /// The same mask, of which every block is partial if there is a score, and none otherwise.
+    fn mask(&self, mask: Mask) -> Result<Mask, Failure> {
+        let mut lists = mask.lists().to_vec();
+        lists.iter_mut().for_each(|list| list.partial.fill(self.score.is_some()));
+        Ok(Mask::new(mask.sizes(), mask.block(), Sharing::All, lists)?)
+    }
 }
 
 /// What is timed: columns, side of a block, mask.
@@ -90,6 +109,8 @@ fn cases(queries: usize) -> Result<Vec<(usize, usize, &'static str, Mask)>, Fail
         (128, 128, "random 1/4", random(128, 0.25)?),
         (128, 128, "window of 9 blocks", window(128)?),
         (128, 128, "full", Mask::full(sizes, (128, 128))?),
+        (128, 128, "causal", Mask::causal(queries, queries, (128, 128))?),
+        (128, 128, "last 1024 keys", Mask::window(sizes, (128, 128), 1024, 0)?),
         (128, 64, "random 1/8", random(64, 0.125)?),
         (64, 128, "random 1/4", random(128, 0.25)?),
         (64, 128, "window of 9 blocks", window(128)?),
@@ -98,16 +119,16 @@ fn cases(queries: usize) -> Result<Vec<(usize, usize, &'static str, Mask)>, Fail
 }
 
 /// Small problems: blocks, columns, types, grouped heads, lengths that no block divides, rows and columns without blocks.
-fn check_all(device: &Device, most: usize) -> Result<(), Failure> {
+fn check_all(device: &Device, options: &Options) -> Result<(), Failure> {
     let mut checked = 0;
     for (number, (bm, bk)) in [(128, 128), (64, 64), (64, 128), (128, 64), (256, 192)].into_iter().enumerate() {
         for (at, columns) in [64, 128, 96, 32].into_iter().enumerate() {
             for (which, [batch, heads, key_heads]) in [[1, 1, 1], [2, 4, 1], [1, 6, 3]].into_iter().enumerate() {
-                if checked == most {
+                if checked == options.checks {
                     return Ok(());
                 }
                 let dtype = ["bf16", "f16"][(number + at + which) % 2];
-                let text = format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, dtype = {dtype}");
+                let text = options.spec(&format!("bm = {bm}, bn = {columns}, bk = {bk}, dtype = {dtype}"));
                 let sizes = [(350, 500), (256, 256), (1, 777), (451, 130)][(number + which) % 4];
                 let mask = match (number + at + which) % 4 {
                     0 => Mask::random(sizes, (bm, bk), 0.4, 7)?,
@@ -116,7 +137,7 @@ fn check_all(device: &Device, most: usize) -> Result<(), Failure> {
                     _ => Mask::random(sizes, (bm, bk), 0.1, 9)?,
                 };
                 let shape = Shape { batch, heads, key_heads, queries: sizes.0, keys: sizes.1, columns };
-                let spec: KernelSpec = text.parse()?;
+                let (spec, mask): (KernelSpec, Mask) = (text.parse()?, options.mask(mask)?);
                 let problem = Problem { seed: 100 * number as u64 + at as u64, ..Problem::new(&spec, shape, mask, "") };
                 let found = match spec.a {
                     Dtype::BF16 => check::<bf16>(device, &spec, &problem, which == 1),
@@ -162,10 +183,13 @@ fn time(device: &Device, options: &Options, spec: &KernelSpec, shape: Shape, mas
     let launcher = Launcher::load(device, &Plan::new(spec)?)?;
     let pattern = launcher.pattern(&problem.mask, shape)?;
     let [q, k, v] = tensors.each_ref().map(|tensor| DeviceTensor::upload(device, tensor));
+    let (q, k, v, vectors) = (q?, k?, v?, UploadedVectors::new(device, &problem.vectors)?);
+    let vectors = vectors.each();
+    let inputs = Inputs::from((&q, &k, &v, problem.scale)).scalars(&problem.scalars).vectors(&vectors);
     let mut output = DeviceTensor::<bf16>::uninit(device, problem.output_sizes(), problem.order)?;
     let mut lse = DeviceBuffer::<f32>::uninit(device, shape.rows())?;
     let stream = Stream::new(device)?;
-    launcher.launch(&stream, (&q?, &k?, &v?, problem.scale), &pattern, &mut output, Some(&mut lse))?;
+    launcher.launch(&stream, inputs, &pattern, &mut output, Some(&mut lse))?;
     stream.synchronize()?;
     let drawn = Backward::of(spec, &problem, tensors, output.download()?, lse.to_vec()?);
     let mut run = Run::new(device, spec, &options.keys, drawn)?;
