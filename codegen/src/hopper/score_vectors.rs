@@ -18,7 +18,12 @@ const MOST_LOADS: u32 = 16;
 /// tile is computed, and addresses and elements of vectors by column.
 pub(crate) fn registers(program: &Program) -> u32 {
     let by_column = by_column(program);
-    let loads = if by_column > 0 { MOST_LOADS.max(2 * by_column) } else { 0 };
+    let loads = match (by_column, program.slope()) {
+        (0, _) => 0,
+        (_, None) => MOST_LOADS.max(2 * by_column),
+        // The derivative is computed for one pair of columns at a time.
+        (_, Some(_)) => 2 * by_column,
+    };
     let uniform = Lines::uniform_registers(program) - numbers(program);
     Lines::row_registers(program, THREAD_ROWS) + uniform + 2 * by_column + loads
 }

@@ -91,6 +91,13 @@ impl KernelPlan for GradientPlan {
             table::shared_memory(m.total, &self.arch),
             table::score(s.score.map(|score| score.program())),
         ]);
+        if t.has_derivative {
+            let of_step = match t.is_of_keys() {
+                true => "P and dS of a pair together, once S and dP are complete",
+                false => "P times it takes the place of S, while dP is computed",
+            };
+            rows.push(row("derivative", "by s * scale", of_step));
+        }
         rows
     }
 

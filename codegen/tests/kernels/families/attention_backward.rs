@@ -10,11 +10,14 @@ use crate::ptxas;
 
 const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 
-/// A soft cap by a number, by head and under a mask; a temperature; one that reads vectors of every kind; one of many functions.
-const DIFFERENTIATED: [&str; 5] = [
+/// A soft cap by a number, by head and under a mask; a temperature; a soft cap with a bias, and with documents; one that reads
+/// vectors of every kind; one of many functions.
+const DIFFERENTIATED: [&str; 7] = [
     "|cap: f32| cap * tanh(s * scale / cap)",
     "|cap: Heads<f32>| if i >= j { cap * tanh(s * scale / cap) } else { -inf }",
     "|t: f32| s / t",
+    "|cap: f32, bias: Cols<f32>| cap * tanh(s * scale / cap) + bias",
+    "|cap: f32, a: Rows<f32>, b: Cols<f32>| if a != b { -inf } else if i >= j { cap * tanh(s * scale / cap) } else { -inf }",
     "|cap: f32, a: Rows<f32>, b: Cols<f16>, slope: Heads<f32>| if a != b { -inf } else { cap * tanh(s * scale * a / cap) - slope * b }",
     "|x: f32, t: Rows<bf16>| { let u = s * scale / t; if u > x { silu(u) - exp(-u * u) } else { gelu(u) / (2 + u * u) + sin(u) } }",
 ];
@@ -32,6 +35,7 @@ fn plans_by_hand() {
             "bm = 192, bn = 96, bk = 256, dtype = bf16",
             "bm = 128, bn = 64, bk = 128, d = 128",
             "bm = 128, bn = 128, bk = 128, score = \"|| if i >= j { s * scale } else { -inf }\"",
+            "bm = 128, bn = 128, bk = 128, score = \"|cap: f32| cap * tanh(s * scale / cap)\"",
         ] {
             writeln!(text, "{}\n", plan(&format!("op = {op}, {sizes}"))).unwrap();
         }
@@ -96,6 +100,10 @@ fn matrix() -> Vec<Plan> {
     plans.extend(differentiated());
     for op in BOTH {
         plans.push(plan(&format!("op = {op}, bm = 128, bn = 160, bk = 128, dtype = bf16")));
+        for columns in [96, 160] {
+            let sizes = format!("bm = 128, bn = {columns}, bk = 128, dtype = bf16");
+            plans.push(plan(&format!("op = {op}, {sizes}, score = \"{}\"", DIFFERENTIATED[1])));
+        }
         for (bm, bk, columns) in [(128, 128, 128), (64, 64, 128), (64, 128, 64), (128, 128, 96)] {
             for score in [CAUSAL, slopes, documents, biased] {
                 plans.push(plan(&format!("op = {op}, bm = {bm}, bn = {columns}, bk = {bk}, {score}")));

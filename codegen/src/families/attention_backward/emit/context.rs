@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{GradientPlan, program};
+use super::super::plan::GradientPlan;
 use super::probability::Probability;
 use super::product::{self, Gradient, Product};
 use super::score::Score;
@@ -237,7 +237,7 @@ impl Context {
             gradients: product::gradients(plan),
             probability: Probability::new(plan),
             score: Score::new(plan),
-            has_derivative: program(&plan.spec).is_some_and(|program| program.slope().is_some()),
+            has_derivative: t.has_derivative,
             delta: delta(plan),
             staging: Staging {
                 span,

@@ -16,6 +16,8 @@ const UNIT: u32 = 32;
 const PRODUCER: u32 = 40;
 /// Registers of a consumer's thread beside the sums: addresses, descriptors, LSE and delta of its rows.
 const OVERHEAD: u32 = 36;
+/// The same where scores are differentiated, which is done one pair of columns at a time.
+const OVERHEAD_BY_PAIRS: u32 = 28;
 /// The same where rows of the tile stay in registers, of the operand of S and of that of dP, which then are all that is left.
 const BESIDE_HELD: [u32; 2] = [28, 40];
 /// Columns of a slice of the tile's rows, and registers of a thread for it.
@@ -48,6 +50,8 @@ pub(crate) struct Tiling {
     pub(crate) block: (u32, u32),
     /// Registers of a thread for what the score keeps of its rows and its head.
     pub(crate) score: u32,
+    /// The derivative of the score is not the scale, and is computed with it.
+    pub(crate) has_derivative: bool,
     /// Slices of 16 columns of the tile's rows that stay in registers, of the operands of S and of dP.
     pub(crate) held: [u32; 2],
 }
@@ -83,6 +87,7 @@ impl Tiling {
             columns: spec.bn,
             block,
             score: program(spec).map_or(0, score_vectors::registers),
+            has_derivative: program(spec).is_some_and(|program| program.slope().is_some()),
             held: [0; 2],
         };
         Self { held: tiling.held(), ..tiling }
@@ -147,8 +152,13 @@ impl Tiling {
         }
     }
 
+    /// Registers of a thread beside sums and the score.
+    fn overhead(&self) -> u32 {
+        if self.has_derivative { OVERHEAD_BY_PAIRS } else { OVERHEAD }
+    }
+
     fn fits(&self) -> bool {
-        self.registers().iter().sum::<u32>() + OVERHEAD + self.score <= self.roles.consumer_registers
+        self.registers().iter().sum::<u32>() + self.overhead() + self.score <= self.roles.consumer_registers
     }
 
     /// `64 of S + 64 of dP + 64 of dQ`.
@@ -170,13 +180,13 @@ impl Tiling {
         if self.score > 0 {
             words += &format!(" + {} of the score", self.score);
         }
-        let registers = self.roles.consumer_registers;
+        let (registers, overhead) = (self.roles.consumer_registers, self.overhead());
         if spec.k_step.is_some() {
             return PlanError::new(
                 "k_step",
                 format!("steps of {} {of} are not planned for {key} = {}", self.step, self.block.1),
                 format!(
-                    "a step is a multiple of {UNIT} up to {WIDEST_STEP} that divides {key}, and takes {words} + {OVERHEAD} of \
+                    "a step is a multiple of {UNIT} up to {WIDEST_STEP} that divides {key}, and takes {words} + {overhead} of \
                      the {registers} registers that a thread of {CONSUMERS} consumers has"
                 ),
                 "drop `k_step`: the plan takes the largest that fits",
@@ -186,7 +196,7 @@ impl Tiling {
             "bn",
             format!("gradients of {} columns do not fit the registers", self.columns_words()),
             format!(
-                "a step of {} {of} takes {words} + {OVERHEAD} of the {registers} registers that a thread of {CONSUMERS} \
+                "a step of {} {of} takes {words} + {overhead} of the {registers} registers that a thread of {CONSUMERS} \
                  consumers has",
                 self.step
             ),
