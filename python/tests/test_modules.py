@@ -33,6 +33,7 @@ _device_patterns
 _launch
 _attention_gradient
 _sinks
+_results
 _convert
 _device_masks
 _places

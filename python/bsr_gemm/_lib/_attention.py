@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 import numpy as np
 
 from . import _arrays, _native
-from ._calls import Call, Layout, described, spec_of, split_of
+from ._calls import Call, Layout, capped, described, spec_of, split_of
 from ._kernels import Kernel, Simulation
 from ._masks import find
 
@@ -23,12 +23,15 @@ class _How(TypedDict, total=False):
     causal: bool
     mask: str | None
     score: str | None
+    softcap: float | None
     numbers: Mapping[str, Any] | Sequence[float]
     scale: float | None
     layout: Layout
     block: tuple[int, int]
     split: Literal["auto"] | int | None
     sinks: Tensor | None
+    out: Tensor | None
+    lse_base: Literal["e", 2]
 
 
 @overload
@@ -37,11 +40,11 @@ def attention(
 ) -> Tensor: ...
 @overload
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, pattern: Any = ..., *, lse: Literal[True], **how: Unpack[_How]
+    q: Tensor, k: Tensor, v: Tensor, pattern: Any = ..., *, lse: Literal[True] | Tensor, **how: Unpack[_How]
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, pattern: Any = ..., *, lse: bool, **how: Unpack[_How]
+    q: Tensor, k: Tensor, v: Tensor, pattern: Any = ..., *, lse: bool | Tensor, **how: Unpack[_How]
 ) -> Tensor | tuple[Tensor, Tensor]: ...
 def attention(
     q: Any,
@@ -52,13 +55,16 @@ def attention(
     causal: bool = False,
     mask: str | None = None,
     score: str | None = None,
+    softcap: float | None = None,
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
-    lse: bool = False,
+    lse: bool | Tensor = False,
     layout: Layout = "bhsd",
     block: tuple[int, int] = (128, 128),
     split: Literal["auto"] | int | None = None,
     sinks: Tensor | None = None,
+    out: Tensor | None = None,
+    lse_base: Literal["e", 2] = "e",
 ) -> Any:
     """``softmax(scale * q k^T) v``, where ``q k^T`` is computed in the blocks of a mask alone.
 
@@ -75,8 +81,8 @@ def attention(
     parameters, ``"|slope: f32| s * scale - slope * j"``. It may leave pairs out itself: ``"if i >= j { s * scale } else { -inf }"``.
     Parameters may be vectors, too: ``"|slopes: Heads<f32>| .."`` has an element for each head, ``Rows`` for each query, ``Cols`` for
     each key; with dimensions for problems and heads before it where those differ (problems x elements, or problems x heads x
-    elements, where 1 stands for all). Vectors that require a gradient have one; numbers have none. ``scale`` is 1 / sqrt(columns) unless it is
-    given.
+    elements, where 1 stands for all). Vectors that require a gradient have one; numbers have none. ``softcap=50.0`` is the score
+    ``50 * tanh(s * scale / 50)``. ``scale`` is 1 / sqrt(columns) unless it is given.
 
     ``split`` has several CTAs of a GPU share the keys of long tiles, which few queries or heads leave it: ``"auto"``, or 2 to 16.
     Up to 16 queries it is ``"auto"`` unless given, and heads of ``q`` that share a head of ``k`` share tiles.
@@ -85,14 +91,18 @@ def attention(
     ``sinks`` are a logit of each head, in the units of a score, that takes part in the softmax of every query and has no value:
     the result is ``sum(exp(score) * v) / (exp(sink) + sum(exp(score)))``. They have a gradient.
 
-    A query without any key has zeros. With ``lse`` the result is a pair of it and the natural logarithm of each query's sum of
-    exponentials, that of the sink included, problems x heads x queries.
+    A query without any key has zeros. With ``lse`` the result is a pair of it and the logarithm of each query's sum of
+    exponentials, that of the sink included, problems x heads x queries: the natural one, or with ``lse_base=2`` the binary one.
+
+    ``out`` and, where it is a tensor, ``lse`` get the results, which then have no gradient; ``out`` is in the order of ``layout``.
     """
     # First of all: PyTorch's compiler is told there which functions are constants.
     from . import _attention_torch
+    from ._results import Results
 
-    call = Call.of(q, k, v, pattern, (causal, mask, score), numbers, scale, layout, block)
-    return _attention_torch.attention(call, lse, split_of(split), sinks)
+    call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+    results = Results(call.in_order(out), lse, lse_base)
+    return _attention_torch.attention(call, results, split_of(split), sinks)
 
 
 def simulate_attention(
@@ -104,6 +114,7 @@ def simulate_attention(
     causal: bool = False,
     mask: str | None = None,
     score: str | None = None,
+    softcap: float | None = None,
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
     layout: Layout = "bhsd",
@@ -120,7 +131,7 @@ def simulate_attention(
 
     from . import _sinks
 
-    call = Call.of(q, k, v, pattern, (causal, mask, score), numbers, scale, layout, block)
+    call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
     found = find(call.key, (call.q.shape[2], call.k.shape[2]))
     of_heads = _sinks.read(sinks, call.q)
     columns, how = (q.shape[-1], v.shape[-1]), (call.closure, split_of(split))

@@ -50,23 +50,33 @@ def _cache(key: tuple, ready: Any) -> None:
 
 
 def direct(
-    q: Tensor, k: Tensor, v: Tensor, how: tuple, further: Sequence[Tensor] = (), split: str | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    how: tuple,
+    further: Sequence[Tensor] = (),
+    split: str | None = None,
+    given: Any = None,
 ) -> tuple[Tensor, Tensor] | None:
     """The attention where tensors of these shapes were given before; None where they were not.
 
-    ``further`` are the score's vectors, as many as it has, then sinks where there are any. Nothing here is looked at twice: a
-    call costs the host little more than the launch.
+    ``further`` are the score's vectors, as many as it has, then sinks where there are any; ``given`` are tensors for O and LSE,
+    each None where it is a new one. Nothing here is looked at twice: a call costs the host little more than the launch.
     """
-    ready = _ready.get(_key((q, k, v), how, split, further))
-    places = None if ready is None else _places((q, k, v))
+    out, lse = given or (None, None)
+    tensors = (q, k, v) if out is None else (q, k, v, out)
+    ready = _ready.get(_key(tensors, how, split, further))
+    places = None if ready is None else _places(tensors)
     if ready is None or places is None:
         return None
     launch, shape, stride, sums = ready
-    out = q.new_empty_strided(shape, stride)
-    lse = q.new_empty(sums, dtype=torch.float32)
+    if out is None:
+        out = q.new_empty_strided(shape, stride)
+        places.append(out.data_ptr())
+    if lse is None or not lse.is_contiguous():
+        lse = q.new_empty(sums, dtype=torch.float32)
     operands = [vector_of(vector) for vector in further]
-    places += [out.data_ptr(), lse.data_ptr() if how[-1] else 0, _stream(q.get_device())]
-    launch(*places, *(vector.data_ptr() for vector in operands))
+    launch(*places, lse.data_ptr() if how[-1] else 0, _stream(q.get_device()), *(x.data_ptr() for x in operands))
     del operands
     return out, lse
 
@@ -82,10 +92,11 @@ def attention(
     further: Sequence[Tensor] = (),
     split: str | None = None,
     has_sinks: bool = False,
+    given: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Enqueues the attention into ``out`` and, where they are wanted, ``sums``.
 
-    ``further`` are the score's vectors, then sinks where there are any.
+    ``further`` and ``given`` are as in :func:`direct`.
     """
     _, closure, scale, numbers, lse = how
     index = q.device.index
@@ -104,7 +115,8 @@ def attention(
             out.copy_(result)
         elif all(tensor is given for tensor, given in zip(operands, (q, k, v))):
             of_results = tuple(out.shape), out.stride(), tuple(sums.shape)
-            _cache(_key((q, k, v), how, split, further), (launch, *of_results))
+            tensors = (q, k, v) if given is None or given[0] is None else (q, k, v, out)
+            _cache(_key(tensors, how, split, further), (launch, *of_results))
     return out, sums
 
 

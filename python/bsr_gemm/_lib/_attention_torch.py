@@ -16,12 +16,13 @@ from ._calls import Call, described
 from ._masks import find
 from ._native import Error
 from ._operators import is_transformed, once, operator, refuse_forward
+from ._results import Results
 
 for _constant in (_calls.resolved, _masks.by_rule, _combined.combined):
     torch.compiler.assume_constant_result(_constant)
 
 
-def attention(call: Call, lse: bool, split: str | None, sinks: Any) -> Any:
+def attention(call: Call, results: Results, split: str | None, sinks: Any) -> Any:
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
     sinks = _sinks.read(sinks, q)
@@ -32,9 +33,12 @@ def attention(call: Call, lse: bool, split: str | None, sinks: Any) -> Any:
             "  help: an attention outside of these, or `detach()`"
         )
     wants_gradient = of_vectors or _torch._wants_gradient(q, k, v, sinks)
-    settings = (call.key, call.closure, call.scale, call.numbers, lse or wants_gradient)
+    is_plain = not wants_gradient and not is_transformed()
+    results.check(q, v, is_plain)
+    settings = (call.key, call.closure, call.scale, call.numbers, results.wants_sums or wants_gradient)
     if not wants_gradient and _is_launch(q, k, v):
-        out, sums = _attention_cuda(q, k, v, sinks, *settings, call.vectors, split)
+        given = (results.out, results.sums) if results.given else None
+        out, sums = _attention_cuda(q, k, v, sinks, *settings, call.vectors, split, given)
     else:
         how = (*settings[:3], list(call.numbers), settings[4])
         if is_transformed():
@@ -43,8 +47,9 @@ def attention(call: Call, lse: bool, split: str | None, sinks: Any) -> Any:
             out, sums = EagerAttention.apply(q, k, v, sinks, (*how, split), *call.vectors)
         else:
             out, sums = torch.ops.bsr_gemm.attention(q, k, v, sinks, *how, call.vectors, split)
+    out, sums = results.written(out, sums, is_plain and not _torch.is_dynamo_compiling())
     out = call.as_given(out)
-    return (out, sums) if lse else out
+    return (out, sums) if results.wants_sums else out
 
 
 def _is_launch(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -90,17 +95,22 @@ def _words(tensor: Tensor) -> str:
     return " x ".join(map(str, tensor.shape))
 
 
-def _places(q: Tensor, v: Tensor, lse: bool) -> tuple[Tensor, Tensor]:
-    """The outputs; O has the layout of Q."""
+def _places(q: Tensor, v: Tensor, lse: bool, given: Any = None) -> tuple[Tensor, Tensor]:
+    """The outputs: those that are given, and new ones. A new O has the layout of Q."""
     dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    # Of the columns of V where those are others: rows of heads side by side, or heads of rows.
-    rows_first = q.shape[1] > 1 and q.stride(1) < q.stride(2)
-    out = torch.empty_like(q)
-    if q.shape[3] != v.shape[3]:
-        problems, heads, rows = q.shape[:3]
-        shape = (problems, rows, heads, v.shape[3]) if rows_first else (problems, heads, rows, v.shape[3])
-        out = q.new_empty(shape).transpose(1, 2) if rows_first else q.new_empty(shape)
-    return out, q.new_empty(tuple(q.shape[:3]) if lse else (0,), dtype=dtype)
+    out, sums = given or (None, None)
+    if out is None:
+        # Of the columns of V where those are others: rows of heads side by side, or heads of rows.
+        rows_first = q.shape[1] > 1 and q.stride(1) < q.stride(2)
+        out = torch.empty_like(q)
+        if q.shape[3] != v.shape[3]:
+            problems, heads, rows = q.shape[:3]
+            shape = (problems, rows, heads, v.shape[3]) if rows_first else (problems, heads, rows, v.shape[3])
+            out = q.new_empty(shape).transpose(1, 2) if rows_first else q.new_empty(shape)
+    # The kernel writes LSE row by row without gaps; any other tensor gets a copy.
+    if sums is None or not sums.is_contiguous():
+        sums = q.new_empty(tuple(q.shape[:3]) if lse else (0,), dtype=dtype)
+    return out, sums
 
 
 def _attention_fake(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None):
@@ -130,24 +140,24 @@ def _without_keys(sums: Tensor, sinks: Tensor | None) -> Tensor:
     return sums.fill_(-torch.inf) if sinks is None or sums.dim() < 3 else sums.copy_(sinks[:, None].expand_as(sums))
 
 
-def _attention_cuda(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None):
+def _attention_cuda(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None, given=None):
     from . import _attention_launch
 
     numbers = tuple(numbers)
     how = (mask, score, scale, numbers, lse)
     further = (*(vectors or ()), *(() if sinks is None else (sinks,)))
-    known = _attention_launch.direct(q, k, v, how, further, split)
+    known = _attention_launch.direct(q, k, v, how, further, split, given)
     if known is not None:
         return known
     _gpu.refuse_fork()
     _check(q, k, v)
     found = _found(q, k, mask)
-    out, sums = _places(q, v, lse)
+    out, sums = _places(q, v, lse, given)
     if out.numel() == 0:
         return out, sums
     if k.shape[2] == 0:
         return out.zero_(), _without_keys(sums, sinks)
-    return _attention_launch.attention(q, k, v, out, sums, found, how, further, split, sinks is not None)
+    return _attention_launch.attention(q, k, v, out, sums, found, how, further, split, sinks is not None, given)
 
 
 def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):

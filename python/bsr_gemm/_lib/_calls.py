@@ -92,6 +92,11 @@ class Call:
         call.scale = 1.0 / math.sqrt(max(1, call.q.shape[-1])) if scale is None else float(scale)
         return call
 
+    def in_order(self, out: Any) -> Any:
+        """A tensor for the result as problems x heads x rows x columns; another one, and what is none, as it is."""
+        is_result = self.layout == "bshd" and _arrays.is_tensor(out) and out.dim() == 4
+        return out.transpose(1, 2) if is_result else out
+
     def as_given(self, out: Any) -> Any:
         """A result in the order of the caller's dimensions."""
         return out if self.layout == "bhsd" else out.transpose(1, 2)
@@ -108,6 +113,22 @@ def split_of(split: str | int | None) -> str | None:
     if type(split) is int and 2 <= split <= 16:
         return _NUMBERS[split]
     raise Error(f"split = {split!r}\n  help: 'auto', a number from 2 to 16, or None")
+
+
+def capped(score: str | None, softcap: float | None) -> str | None:
+    """The score of a call, or that of a soft cap."""
+    if softcap is None:
+        return score
+    if score is not None:
+        raise Error(
+            f"score and softcap = {softcap!r} are given\n"
+            f"  softcap is the score `softcap * tanh(s * scale / softcap)`\n"
+            "  help: write `tanh` into the score, or leave one of them out"
+        )
+    if isinstance(softcap, bool) or not isinstance(softcap, int | float) or not 0 < softcap < math.inf:
+        raise Error(f"softcap = {softcap!r}\n  help: a positive number, 50.0 for instance")
+    cap = repr(float(softcap))
+    return f"{cap} * tanh(s * scale / {cap})"
 
 
 def spec_of(
