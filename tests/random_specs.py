@@ -91,6 +91,7 @@ def attention(draw):
     keys += [some(draw, "consumers = 1", "consumers = 2", "consumers = 3"), some(draw, "k_step = 64", "k_step = 128")]
     keys.append(some(draw, f'score = "{draw.choice(SCORES)}"'))
     keys.append(some(draw, "sinks = on"))
+    keys.append(few(draw, "page = 16", "page = 64", "page = 256"))
     key_heads = draw.choice([1, 2, 3])
     problem = ["--m", draw.choice([1, 7, draw.randint(1, 500)]), "--n", draw.randint(1, 900)]
     problem += ["--heads", group * key_heads, "--key-heads", key_heads, "--batch", draw.choice([1, 1, 2, 3])]

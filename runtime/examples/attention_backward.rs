@@ -138,7 +138,8 @@ fn check_all(device: &Device, options: &Options) -> Result<(), Failure> {
                 };
                 let shape = Shape { batch, heads, key_heads, queries: sizes.0, keys: sizes.1, columns };
                 let (spec, mask): (KernelSpec, Mask) = (text.parse()?, options.mask(mask)?);
-                let problem = Problem { seed: 100 * number as u64 + at as u64, ..Problem::new(&spec, shape, mask, "") };
+                let problem =
+                    Problem { seed: 100 * number as u64 + at as u64, ..Problem::new(&spec, shape, mask, "")? };
                 let found = match spec.a {
                     Dtype::BF16 => check::<bf16>(device, &spec, &problem, which == 1),
                     _ => check::<f16>(device, &spec, &problem, which == 1),
@@ -177,7 +178,7 @@ fn check<T: Element + Plain>(
 
 fn time(device: &Device, options: &Options, spec: &KernelSpec, shape: Shape, mask: Mask) -> Result<String, Failure> {
     let pairs = mask.pairs(shape.batch, shape.heads) as f64;
-    let problem = Problem::new(spec, shape, mask, "");
+    let problem = Problem::new(spec, shape, mask, "")?;
     let tensors = problem.tensors::<bf16>();
     // O and LSE of the forward kernel, as a program has them.
     let launcher = Launcher::load(device, &Plan::new(spec)?)?;

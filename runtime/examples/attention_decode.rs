@@ -5,9 +5,14 @@
 //! for every pair of a query and a key in stored blocks and every column of a head. Every kernel's result is compared with
 //! an f64 reference on some rows, and with its own first launch on every bit, before it is timed.
 
+use std::sync::Arc;
+
 use bsr_codegen::Plan;
 use bsr_runtime::Element;
-use bsr_runtime::attention::{DevicePattern, DeviceTensor, HeadOrder, Launcher, Mask, Shape, Tensor, reference_rows};
+use bsr_runtime::attention::{
+    DevicePages, DevicePattern, DeviceTensor, HeadOrder, HostPages, Launcher, Mask, PageShape, Shape, Tensor,
+    reference_rows,
+};
 use bsr_runtime::gpu::{Device, DeviceBuffer, Event, L2Flush, Stream};
 use half::bf16;
 
@@ -17,7 +22,7 @@ const HEADS: [usize; 2] = [32, 8];
 /// Launches whose bits are compared with those of the first.
 const SAME: usize = 10;
 /// What the specs of a case add to its block.
-const DECODE: [&str; 8] = [
+const DECODE: [&str; 10] = [
     "",
     ", split = auto",
     ", pack_heads = 4",
@@ -26,6 +31,8 @@ const DECODE: [&str; 8] = [
     ", pack_heads = 4, split = 16",
     ", pack_heads = 4, split = auto, k_step = 64",
     ", pack_heads = 4, split = auto, k_step = 64, stages = 3",
+    ", pack_heads = 4, split = auto, page = 64",
+    ", pack_heads = 4, split = auto, page = 16",
 ];
 const SKEWED: [&str; 4] = ["", ", split = auto", ", split = 2", ", split = 4"];
 
@@ -46,6 +53,9 @@ struct Case {
     block: (usize, usize),
     keys: &'static [&'static str],
 }
+
+/// A page table, K and V.
+type Paged = (Arc<DevicePages>, [DeviceTensor<bf16>; 2]);
 
 /// Tensors on the host.
 struct Operands {
@@ -177,6 +187,27 @@ fn in_place(row: &[bf16], shape: &Shape, [head, query]: [usize; 2]) -> Result<Te
     Tensor::from_vec(sizes, HeadOrder::HeadsFirst, data).map_err(|error| error.to_string())
 }
 
+/// K and V of all problems in pages of their own, whose order is not that of the keys.
+fn in_pages(
+    device: &Device,
+    case: &Case,
+    operands: &Operands,
+    page: usize,
+) -> Result<Paged, Box<dyn std::error::Error>> {
+    let [k, v] = &operands.one;
+    let (batch, one) = (case.shape.batch, HostPages::new(k, v, &[case.shape.keys], page)?);
+    let of_all = |one: &Tensor<bf16>| -> Result<_, Box<dyn std::error::Error>> {
+        let [pages, heads, rows, columns] = one.sizes();
+        let all = Tensor::from_vec([batch * pages, heads, rows, columns], one.order(), one.data().repeat(batch))?;
+        Ok(DeviceTensor::upload(device, &all)?)
+    };
+    let of_problem = |problem: usize| one.table.iter().map(move |entry| entry + (problem * one.shape.pages) as i32);
+    let table: Vec<i32> = (0..batch).flat_map(of_problem).collect();
+    let shape = PageShape { batch, pages: batch * one.shape.pages, ..one.shape };
+    let pages = DevicePages::upload(device, shape, &table, &one.lengths.repeat(batch))?;
+    Ok((Arc::new(pages), [of_all(&one.keys)?, of_all(&one.values)?]))
+}
+
 fn time(
     device: &Device,
     options: &Options,
@@ -185,11 +216,16 @@ fn time(
     spec: &str,
 ) -> Result<String, Box<dyn std::error::Error>> {
     let launcher = Launcher::load(device, &Plan::new(&spec.parse()?)?)?;
-    let pattern = launcher.pattern(&case.mask, case.shape)?;
+    let paged = launcher.plan().spec().page.map(|page| in_pages(device, case, operands, page as usize)).transpose()?;
+    let pattern = match &paged {
+        Some((pages, _)) => launcher.paged(pages, case.shape)?,
+        None => launcher.pattern(&case.mask, case.shape)?,
+    };
     let mut output = DeviceTensor::<bf16>::uninit(device, operands.q.sizes(), HeadOrder::HeadsFirst)?;
     let mut sums = DeviceBuffer::<f32>::uninit(device, case.shape.rows())?;
     let stream = Stream::new(device)?;
     let [q, k, v] = &operands.there;
+    let [k, v] = paged.as_ref().map_or([k, v], |(_, tensors)| tensors.each_ref());
     let scale = (COLUMNS as f32).sqrt().recip();
     let launch = |output: &mut DeviceTensor<bf16>, sums: Option<&mut DeviceBuffer<f32>>, pattern: &DevicePattern| {
         launcher.launch(&stream, (q, k, v, scale), pattern, output, sums)

@@ -3,7 +3,8 @@
 
 use arrayvec::ArrayVec;
 use bsr_codegen::lists::{
-    AttentionLists, ListKernel, ListRequest, PartialFlags, SddmmShape, Shape, ShapeError, SharedLists, SplitLists,
+    AttentionLists, LengthLists, ListKernel, ListRequest, PartialFlags, SddmmShape, Shape, ShapeError, SharedLists,
+    SplitLists,
 };
 use bsr_codegen::{Plan, TileScheduler};
 
@@ -54,7 +55,7 @@ pub(crate) fn request(
 /// What a kernel that makes lists is given as a pointer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pointer {
-    /// First block and number of blocks of every row of the pattern.
+    /// First block and number of blocks of every row of the pattern, or the keys of every problem.
     Rows,
     /// The block columns of the pattern.
     Columns,
@@ -216,6 +217,17 @@ impl Table {
         let by_tile = [assigned[0], assigned[1], records, room, heads, tiles];
         table.step(by_tiles, grid(by_tiles, 64), &by_tile, &lists.tiles_numbers());
         Self { heads, tiles, columns: steps, ..table }
+    }
+
+    /// Of an attention whose K and V are in pages, by the keys of each problem. Steps are in no list.
+    pub(crate) fn by_length(lists: &LengthLists) -> Self {
+        let ctas = lists.request().ctas;
+        let mut table = Self::new(ctas);
+        let (heads, tiles) = (table.alloc(ctas as usize + 1), table.alloc(lists.work_words()));
+        let kernel = ListKernel::LengthTiles;
+        let grid = (kernel.grid(0, ctas), lists.tiles_shared_bytes());
+        table.step(kernel, grid, &[Pointer::Rows, heads, tiles], &lists.tiles_numbers());
+        Self { heads, tiles, workspace_bytes: lists.workspace_bytes(), ..table }
     }
 
     fn alloc(&mut self, words: usize) -> Pointer {

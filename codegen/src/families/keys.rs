@@ -60,6 +60,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or drop `d`",
         ));
     }
+    if let Some(page) = spec.page.filter(|_| !spec.op.is_of_heads()) {
+        errors.push(PlanError::new(
+            Key::Page.as_str(),
+            format!("op = {} has no pages of {page} keys", spec.op),
+            "`page` is the number of keys of a page of K and V in an attention",
+            "op = attention, or drop `page`",
+        ));
+    }
     if spec.pack_heads.is_some() && !spec.op.is_of_heads() {
         errors.push(PlanError::new(
             Key::PackHeads.as_str(),

@@ -90,6 +90,10 @@ pub enum ListKernel {
     AttentionSteps,
     /// Writes its tiles, which were assigned by their rows and columns.
     AttentionTiles,
+    /// Checks a page table and the keys of its problems.
+    CheckPages,
+    /// Writes the tiles of an attention by the keys of its problems.
+    LengthTiles,
 }
 
 /// What the kernels share; `render` hands it to the templates.
@@ -103,7 +107,7 @@ impl ListKernel {
     pub const CHECK_LOADS: u32 = 8;
 
     /// Every kernel of the module.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Check(IndexWidth::I32),
         Self::Check(IndexWidth::I64),
         Self::CountColumns,
@@ -123,6 +127,8 @@ impl ListKernel {
         Self::SplitTiles,
         Self::AttentionSteps,
         Self::AttentionTiles,
+        Self::CheckPages,
+        Self::LengthTiles,
     ];
 
     /// Its name in the module.
@@ -147,33 +153,36 @@ impl ListKernel {
             Self::SplitTiles => "bsr_lists_split_tiles",
             Self::AttentionSteps => "bsr_lists_attention_steps",
             Self::AttentionTiles => "bsr_lists_attention_tiles",
+            Self::CheckPages => "bsr_lists_check_pages",
+            Self::LengthTiles => "bsr_lists_length_tiles",
         }
     }
 
     /// Threads of a CTA.
     pub const fn threads(self) -> u32 {
         match self {
-            Self::Check(_) => 32 * CHECK_WARPS,
+            Self::Check(_) | Self::CheckPages => 32 * CHECK_WARPS,
             Self::MaskRows | Self::MaskColumns | Self::AttentionSteps | Self::AttentionTiles => 32 * MASK_WARPS,
             Self::SharedBits | Self::SharedUnions | Self::SharedTiles => 32 * MASK_WARPS,
-            Self::SplitRows | Self::SplitTiles => 32 * MASK_WARPS,
+            Self::SplitRows | Self::SplitTiles | Self::LengthTiles => 32 * MASK_WARPS,
             Self::CountColumns | Self::ScatterColumns | Self::SddmmTiles => COUNT_THREADS,
             Self::Assign | Self::AssignParts | Self::SharedGroups => ALL_THREADS,
             Self::ScanColumns | Self::SddmmRows => ALL_THREADS,
         }
     }
 
-    /// CTAs of a launch: for every block row of a check, of a mask or of marks a warp, and for every group whose columns are listed
+    /// CTAs of a launch: for every block row of a check, for every problem of a check of pages (given as block rows), of a mask or of marks a warp, and for every group whose columns are listed
     /// (which are given as block rows); for every row of an SDDMM a CTA, and one for every row of tiles of an attention's
     /// steps; for 32 block columns one of the scan (which is given them as block rows); `ctas` of the others.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
         match self {
-            Self::Check(_) => block_rows.div_ceil(CHECK_WARPS),
+            Self::Check(_) | Self::CheckPages => block_rows.div_ceil(CHECK_WARPS),
             Self::MaskRows | Self::MaskColumns | Self::SharedBits | Self::SharedUnions => {
                 block_rows.div_ceil(MASK_WARPS)
             }
             Self::CountColumns | Self::ScatterColumns | Self::Assign | Self::AssignParts => ctas,
             Self::AttentionTiles | Self::SharedGroups | Self::SharedTiles | Self::SplitTiles => ctas,
+            Self::LengthTiles => ctas,
             Self::SplitRows => block_rows.div_ceil(self.threads()),
             Self::SddmmTiles | Self::AttentionSteps => block_rows,
             Self::ScanColumns => block_rows.div_ceil(32).max(1),

@@ -8,6 +8,8 @@
 mod attention;
 mod attention_context;
 mod kernels;
+mod length_context;
+mod lengths;
 mod parameters;
 mod render;
 mod sddmm;
@@ -20,6 +22,7 @@ mod split;
 
 pub use attention::{AttentionLists, AttentionRequest, PartialFlags};
 pub use kernels::{IndexWidth, ListKernel, WrongIndex};
+pub use lengths::{LengthLists, LengthRequest, WrongPages};
 pub use render::ptx;
 pub use sddmm::SddmmShape;
 pub use shape::{ListRequest, Shape, ShapeError};

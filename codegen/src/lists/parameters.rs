@@ -2,6 +2,7 @@
 
 use super::attention::AttentionLists;
 use super::kernels::ListKernel;
+use super::lengths::LengthLists;
 use super::sddmm::SddmmShape;
 use super::shape::{Shape, once_and_twice};
 use super::shared::SharedLists;
@@ -32,6 +33,8 @@ impl ListKernel {
             Self::SplitTiles => &["rows", "other_heads", "other_tiles", "own_heads", "own_tiles", "work_head", "work"],
             Self::AttentionSteps => &["rows", "columns", "partial", "room", "steps", "records", "step_rows"],
             Self::AttentionTiles => &["lengths", "dealt", "records", "room", "work_head", "work"],
+            Self::CheckPages => &["table", "given", "lengths", "error", "values"],
+            Self::LengthTiles => &["lengths", "work_head", "work"],
         }
     }
 
@@ -55,6 +58,8 @@ impl ListKernel {
             Self::SplitTiles => &SplitLists::TILES,
             Self::AttentionSteps => &AttentionLists::STEPS,
             Self::AttentionTiles => &AttentionLists::TILES,
+            Self::CheckPages => &LengthLists::CHECK,
+            Self::LengthTiles => &LengthLists::TILES,
         }
     }
 }

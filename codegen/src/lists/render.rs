@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::attention_context::AttentionContext;
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
+use super::length_context::LengthContext;
 use super::shared_context::SharedContext;
 use super::{IndexWidth, ListKernel, Shape, SplitLists};
 use crate::arch::Arch;
@@ -81,6 +82,8 @@ fn comment(kernel: ListKernel) -> &'static str {
         ListKernel::SplitTiles => "Lists the split-K partials and the tiles that add them, as assigned.",
         ListKernel::AttentionSteps => "Lists the steps of every row of tiles of an attention.",
         ListKernel::AttentionTiles => "Lists the tiles of an attention that were assigned, by row and column.",
+        ListKernel::CheckPages => "Checks a page table; writes the number of keys of each correct problem.",
+        ListKernel::LengthTiles => "Lists the tiles of an attention by the keys of its problems, in equal shares.",
     }
 }
 
@@ -113,6 +116,8 @@ fn body(kernel: ListKernel) -> String {
         ListKernel::SplitTiles => templates::render("lists/split_tiles.ptx", &Split::of(kernel)),
         ListKernel::AttentionSteps => templates::render("lists/attention_steps.ptx", &AttentionContext::of(kernel)),
         ListKernel::AttentionTiles => templates::render("lists/attention_tiles.ptx", &AttentionContext::of(kernel)),
+        ListKernel::CheckPages => templates::render("lists/check_pages.ptx", &LengthContext::of(kernel)),
+        ListKernel::LengthTiles => templates::render("lists/length_tiles.ptx", &LengthContext::of(kernel)),
     }
 }
 

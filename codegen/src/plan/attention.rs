@@ -14,9 +14,11 @@ pub struct AttentionProblem {
     pub key_heads: u64,
     /// Queries of each problem.
     pub queries: u64,
-    /// Keys of each problem.
+    /// Keys of each problem; where they are in pages, those for which a row of the page table has room.
     pub keys: u64,
-    /// The layout of Q, K, V and O.
+    /// Pages that K and V have, where they are in pages.
+    pub pages: u64,
+    /// The layout of Q, K, V and O; of K and V in pages, `batch` is from one page to the next.
     pub strides: [TensorStrides; 4],
 }
 
@@ -53,6 +55,9 @@ impl TensorStrides {
 /// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer. Runs of a step are stored by the same
 /// consumers; the second one may instead be beyond the last key.
 ///
+/// A kernel whose K and V are in pages has no steps in memory: it computes all keys of a problem, in order, and a work tile has
+/// their number after the steps of the consumers; its first step is counted from the problem's first key.
+///
 /// A kernel whose tiles can be divided ([`AttentionSplit`]) has four words more of each: {parts to collect, the first of
 /// their places in the workspace, the place that the sums go to or [`AttentionTiles::WHOLE`], 0}.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +83,8 @@ pub struct AttentionTiles {
     /// Neighbouring heads of Q whose queries share a tile, of a kernel with `pack_heads`: query by query, the heads of each side by
     /// side. They share a head of K.
     pub packed: Option<u32>,
+    /// Keys of a page, of a kernel whose K and V are in pages.
+    pub page: Option<u32>,
 }
 
 /// How the keys of a tile are divided among CTAs.
@@ -103,6 +110,11 @@ impl AttentionTiles {
     pub const NUMBER: u32 = Self::STORED - 1;
     /// What a work tile has instead of a place where it is stored in O.
     pub const WHOLE: u32 = u32::MAX;
+
+    /// The word of a work tile that has the keys of its problem, where these are in pages.
+    pub fn length_word(&self) -> usize {
+        6 + self.consumers as usize
+    }
 
     /// Keys that follow each other in a step.
     pub fn run(&self) -> u32 {

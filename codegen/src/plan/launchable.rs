@@ -18,6 +18,7 @@ const ATTENTION: AttentionProblem = AttentionProblem {
     key_heads: 1,
     queries: 1000,
     keys: 777,
+    pages: 50,
     strides: [TensorStrides::heads_first(64, 1000, 512); 4],
 };
 

@@ -26,6 +26,8 @@ pub enum Operand {
     V,
     /// The logit of each head that takes part in the softmax of an attention and has no value, f32.
     Sinks,
+    /// The pages of K and V of each problem, in the order of its keys, i32.
+    Pages,
     /// The O of an attention whose gradient is computed.
     Output,
     /// The gradient of O: dO.
@@ -55,6 +57,7 @@ impl Operand {
             (Self::C, Op::AttentionDkv) => "dK",
             (Self::V, _) => "V",
             (Self::Sinks, _) => "the sink of each head, f32",
+            (Self::Pages, _) => "the page table, i32",
             (Self::Output, _) => "O",
             (Self::OutputGradient, _) => "dO",
             (Self::LseGradient, _) => "the gradient of LSE, f32, or null",

@@ -248,6 +248,7 @@ fn numbers(key: Key) -> Option<Vec<u32>> {
         Key::Consumers => vec![1, 2, 3],
         Key::Cluster | Key::Vector => vec![1, 2, 4, 8],
         Key::Swizzle => vec![32, 64, 128],
+        Key::Page => vec![16, 32, 64, 128, 256],
         _ => return None,
     })
 }

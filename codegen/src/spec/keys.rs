@@ -90,6 +90,8 @@ keys! {
         "whether a logit of each head, given at launch, takes part in the softmax of an attention and has no value";
     D d: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
         "columns of Q and K in an attention, if they differ from those of V", by_default "`bn`";
+    Page page: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
+        "keys of a page, in an attention whose K and V are in pages that a page table lists", by_default "K and V without pages";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
         "whether beta * C is added, with beta given at launch";
 }

@@ -85,8 +85,15 @@ fn launch(plan: &Plan) -> String {
         writeln!(text, "{}", numbers(&format!("{map:?}"))).unwrap();
     }
     let strides = TensorStrides { row: 512, head: 128, batch: 1 << 20 };
-    let problem =
-        AttentionProblem { batch: 3, heads: 8, key_heads: 4, queries: 1000, keys: 777, strides: [strides; 4] };
+    let problem = AttentionProblem {
+        batch: 3,
+        heads: 8,
+        key_heads: 4,
+        queries: 1000,
+        keys: 777,
+        pages: 0,
+        strides: [strides; 4],
+    };
     for parameter in plan.attention_launch(&problem, 132).iter().flat_map(|launch| &launch.parameters) {
         match parameter.argument {
             Argument::Strided(map) => writeln!(text, "{}", numbers(&format!("{map:?}"))).unwrap(),

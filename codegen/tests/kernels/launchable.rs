@@ -87,7 +87,7 @@ fn attention(spec: &KernelSpec, draws: &mut Draws) -> AttentionProblem {
     let wide = u64::from(spec.bn);
     let strides =
         [of(heads, queries, deep), of(key_heads, keys, deep), of(key_heads, keys, wide), of(heads, queries, wide)];
-    AttentionProblem { batch: 2, heads, key_heads, queries, keys, strides }
+    AttentionProblem { batch: 2, heads, key_heads, queries, keys, pages: 9, strides }
 }
 
 fn check_launch(launch: &LaunchShape, arch: &Arch) -> Result<(), String> {

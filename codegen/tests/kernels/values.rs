@@ -138,7 +138,7 @@ fn kernel(spec: &KernelSpec) -> Result<Kernel, String> {
     let plan = Plan::new(spec).map_err(words)?;
     let problem = Problem { m: 1000, n: 1008, k: 1040, nnzb: 17, lda: 1040, ldb: 1040, ldc: 1040, ldt: 1040 };
     let strides = [TensorStrides::heads_first(64, 1000, 256); 4];
-    let queries = AttentionProblem { batch: 2, heads: 64, key_heads: 1, queries: 1000, keys: 900, strides };
+    let queries = AttentionProblem { batch: 2, heads: 64, key_heads: 1, queries: 1000, keys: 900, pages: 70, strides };
     let gradient = GradientProblem { attention: queries, strides };
     let launch = plan
         .attention_launch(&queries, 8)

@@ -8,7 +8,7 @@ use bsr_codegen::Plan;
 use super::launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 #[cfg(feature = "simulator")]
 use super::simulate::{SimulatedAttention, Simulation};
-use super::{AttentionError, DeviceMask, Mask, Shape};
+use super::{AttentionError, DeviceMask, DevicePages, Mask, Shape};
 #[cfg(feature = "simulator")]
 use super::{ScoreInputs, Tensor};
 use crate::Element;
@@ -84,6 +84,14 @@ impl<K: AttentionKernel> Loaded<K> {
     /// As [`Launcher::device_pattern`].
     pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
         self.launcher.device_pattern(mask, shape)
+    }
+
+    /// Allocates what launches with K and V in pages need.
+    ///
+    /// # Errors
+    /// As [`Launcher::paged`].
+    pub fn paged(&self, pages: &Arc<DevicePages>, shape: Shape) -> Result<DevicePattern, AttentionError> {
+        self.launcher.paged(pages, shape)
     }
 
     /// Enqueues O = softmax(scale * Q K^T) V on `stream` and returns at once.

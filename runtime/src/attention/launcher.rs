@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use bsr_codegen::lists::LengthLists;
 use bsr_codegen::{Plan, TensorStrides};
 
-use super::listed;
 use super::operands::{self, Placed};
 use super::vector::ScoreVector;
-use super::{AttentionError, AttentionWork, DeviceMask, HeadOrder, Mask, Shape, Tensor};
+use super::{AttentionError, AttentionWork, DeviceMask, DevicePages, HeadOrder, Mask, PageShape, Shape, Tensor};
+use super::{listed, pages};
 use crate::Element;
-use crate::gpu::{Device, DeviceBuffer, DevicePtr, DeviceVector, Function, Plain, StreamRef};
+use crate::gpu::{CheckedIndex, Device, DeviceBuffer, DevicePtr, DeviceVector, Function, Plain, StreamRef};
 use crate::launcher::{Listed, UploadedWork};
+use crate::lists::Table;
 use crate::machine::{self, Lists};
 use crate::operation;
 
@@ -143,6 +145,8 @@ enum Work {
     Host(UploadedWork, DeviceBuffer<u32>),
     /// Of a mask on the GPU, made by kernels.
     Device(Arc<DeviceMask>, Box<Listed>),
+    /// Of a page table on the GPU and the keys of each problem, made by kernels.
+    Pages(Arc<DevicePages>, Box<(LengthLists, Listed)>),
 }
 
 impl DevicePattern {
@@ -155,11 +159,24 @@ impl DevicePattern {
         self.lists(stream.into()).map(drop)
     }
 
+    /// Where the page table is, and its sizes.
+    fn pages(&self) -> Option<(DevicePtr, &PageShape)> {
+        match &self.lists {
+            Work::Pages(pages, _) => Some((pages.table(), pages.shape())),
+            _ => None,
+        }
+    }
+
     /// CTAs that get work, and where heads, tiles and steps are, which are listed on `stream` first where that is to be done.
     fn lists(&self, stream: StreamRef<'_>) -> Result<machine::Work<DevicePtr>, AttentionError> {
         Ok(match &self.lists {
             Work::Host(work, steps) => (work.grid, Lists { columns: Some(steps.ptr()), ..work.lists(stream)? }),
             Work::Device(mask, listed) => listed.enqueue(stream, mask.pattern(), false, mask.flags().1)?,
+            Work::Pages(pages, lists) => {
+                let (now, lengths) = pages.enqueue(stream, &lists.0)?;
+                let index = CheckedIndex { rows: lengths, columns: lengths, blocks: lengths };
+                lists.1.make(stream, now, (&index, None), (pages.kernels(), pages.device()))?
+            }
         })
     }
 }
@@ -248,6 +265,21 @@ impl Launcher {
         Ok(DevicePattern { shape, lists: Work::Device(Arc::clone(mask), Box::new(listed)) })
     }
 
+    /// Allocates what launches with K and V in pages need, for tensors of one shape, whose keys are the most of a problem. They
+    /// check table and lengths and divide the work by the lengths on the GPU, whenever these have
+    /// [changed](DevicePages::changed). K and V are then `[pages, heads, keys of a page, columns]`, in any order of heads and keys,
+    /// and every key of a problem counts, with the score of the kernel, if it has one.
+    ///
+    /// # Errors
+    /// Pages that do not fit the kernel or the shape, and sizes beyond what the kernels that list count.
+    pub fn paged(&self, pages: &Arc<DevicePages>, shape: Shape) -> Result<DevicePattern, AttentionError> {
+        let tiles = operands::tiles(self.plan())?;
+        pages.shape().check(self.plan(), &shape)?;
+        let lists = pages::lists(&tiles, &shape, pages.shape(), self.ctas())?;
+        let listed = Listed::new(self.0.device(), Table::by_length(&lists))?;
+        Ok(DevicePattern { shape, lists: Work::Pages(Arc::clone(pages), Box::new((lists, listed))) })
+    }
+
     /// Enqueues an attention on `stream` and returns at once. `lse`, if there, gets each query's LSE, the natural logarithm of
     /// its sum of exponentials, the sink's included: `[batch, heads, queries]`. Keep tensors and pattern alive until the stream has been synchronized.
     ///
@@ -268,11 +300,16 @@ impl Launcher {
         let vectors = vectors.iter().map(|vector| (vector.ptr(), vector.extent()));
         let sinks = sinks.map(|sinks| (sinks.ptr(), sinks.len()));
         let numbers = (scale, scalars);
-        let operands = operands::checked(self.plan(), &pattern.shape, tensors, (o, lse), numbers, vectors, sinks)?;
+        let further = (sinks, pattern.pages());
+        let operands = operands::checked(self.plan(), &pattern.shape, tensors, (o, lse), numbers, vectors, further)?;
+        if pattern.shape.rows() == 0 {
+            return Ok(());
+        }
         let gpu = self.0.machine();
         // SAFETY: the kernel is the plan's, whose parameters these are; the maps are of the tensors, whose sizes the checks
         // have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked and
-        // listed on this stream ahead of the launch, so that no step is beyond the keys. O and LSE are borrowed mutably, and
+        // listed on this stream ahead of the launch, so that no step is beyond the keys, and no entry of a page table that is
+        // read is beyond its row; what an entry says is a coordinate of TMA, which bounds it. O and LSE are borrowed mutably, and
         // the workspace is this stream's.
         unsafe {
             operation::launch(&mut gpu.on(stream), self.plan(), &operands, |_| {

@@ -3,6 +3,7 @@
 use bsr_codegen::AttentionTiles;
 use bsr_codegen::lists::{AttentionLists, AttentionRequest, PartialFlags};
 
+use super::operands::check_without_pages;
 use super::work::{check_sharing, heads_together};
 use super::{AttentionError, Shape, Sharing};
 use crate::error::KernelError;
@@ -19,6 +20,7 @@ pub(super) fn table(
     flags: PartialFlags,
     ctas: u32,
 ) -> Result<Table, AttentionError> {
+    check_without_pages(tiles.page)?;
     shape.check_tiles(tiles)?;
     check_sharing(tiles, sharing)?;
     let [batch, heads, key_heads, queries, keys] =

@@ -3,7 +3,7 @@
 use bsr_codegen::{AttentionTiles, Dtype, KernelSpec, Plan, TensorStrides};
 
 use super::vector::{self, Extent, packed_strides};
-use super::{AttentionError, Shape};
+use super::{AttentionError, PageShape, Shape};
 use crate::operation::Attention;
 
 /// A tensor in the memory of a machine.
@@ -15,7 +15,7 @@ pub(super) struct Placed<A> {
 }
 
 /// The operands of an attention of a shape: Q, K and V of one element type, O, an LSE of so many elements, the scale and the
-/// numbers of the score, its vectors, and as many sinks.
+/// numbers of the score, its vectors, and as many sinks. K and V may be in the pages of a page table.
 ///
 /// # Errors
 /// What does not fit.
@@ -26,9 +26,14 @@ pub(super) fn checked<'a, A: Copy>(
     (o, lse): (Placed<A>, Option<(A, usize)>),
     (scale, scalars): (f32, &'a [f32]),
     vectors: impl ExactSizeIterator<Item = (A, Extent)>,
-    sinks: Option<(A, usize)>,
+    (sinks, pages): (Option<(A, usize)>, Option<(A, &PageShape)>),
 ) -> Result<Attention<'a, A>, AttentionError> {
-    let found = shape_of(plan, tensors.map(|tensor| tensor.sizes), dtype)?;
+    let sizes = tensors.map(|tensor| tensor.sizes);
+    let found = shape_of(plan, rows_of(sizes, pages.map(|(_, pages)| pages))?, dtype)?;
+    match pages {
+        Some((_, pages)) => pages.check(plan, &found)?,
+        None => check_without_pages(plan.spec().page)?,
+    }
     check_numbers(plan, scale, scalars)?;
     let vectors = packed_strides(plan, &found, vectors)?;
     check_sinks(plan, &found, sinks.map(|(_, len)| len))?;
@@ -54,11 +59,47 @@ pub(super) fn checked<'a, A: Copy>(
         ));
     }
     let [q, k, v] = tensors;
-    let problem = shape.problem([q, k, v, o].map(|tensor| tensor.strides));
+    let problem = shape.problem([q, k, v, o].map(|tensor| tensor.strides), pages.map_or(0, |(_, pages)| pages.pages));
     // Without keys nothing is read: any valid address serves.
     let [k, v] = if shape.keys == 0 { [q, q] } else { [k, v] }.map(|tensor| tensor.at);
     let [lse, sinks] = [lse, sinks].map(|vector| vector.map(|(at, _)| at));
-    Ok(Attention { q: q.at, k, v, o: o.at, lse, scale, sinks, scalars, vectors, problem })
+    let pages = pages.map(|(at, _)| at);
+    Ok(Attention { q: q.at, k, v, o: o.at, lse, scale, sinks, pages, scalars, vectors, problem })
+}
+
+/// The sizes of Q, and those of K and V with the most rows of each problem, where they are in pages.
+///
+/// # Errors
+/// [`AttentionError::Size`] for tensors that are not these pages.
+pub(super) fn rows_of(
+    [q, k, v]: [[usize; 4]; 3],
+    pages: Option<&PageShape>,
+) -> Result<[[usize; 4]; 3], AttentionError> {
+    let Some(pages) = pages else { return Ok([q, k, v]) };
+    if let Some(found) = [k, v].into_iter().find(|found| (found[0], found[2]) != (pages.pages, pages.page)) {
+        return Err(AttentionError::size(
+            format!("K or V is {found:?}"),
+            format!("{} pages x heads x {} keys of a page x columns", pages.pages, pages.page),
+            "tensors of these pages, or another page table",
+        ));
+    }
+    let rows = |[_, heads, _, columns]: [usize; 4]| [q[0], heads, pages.keys(), columns];
+    Ok([q, rows(k), rows(v)])
+}
+
+/// Whether a kernel reads tensors, not pages.
+///
+/// # Errors
+/// [`AttentionError::Size`].
+pub(super) fn check_without_pages(page: Option<u32>) -> Result<(), AttentionError> {
+    match page {
+        None => Ok(()),
+        Some(page) => Err(AttentionError::size(
+            format!("the kernel reads K and V in pages of {page} keys"),
+            "its work is listed by a page table and the keys of each problem, not by a mask",
+            "`Launcher::paged`, or a kernel without `page`",
+        )),
+    }
 }
 
 /// Whether there is a sink for each head of a kernel that has sinks, and none for another.

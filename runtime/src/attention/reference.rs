@@ -114,9 +114,10 @@ fn one_row<T: Element>(
     let (bm, bk) = mask.block();
     let list = &mask.lists()[mask.pattern(batch, head, shape.heads)];
     let mut attends = vec![];
+    let keys = inputs.lengths.map_or(shape.keys, |lengths| lengths[batch]);
     for (column, partial) in list.row(query / bm) {
         let first = column as usize * bk;
-        for key in first..(first + bk).min(shape.keys) {
+        for key in first..(first + bk).min(keys) {
             let products = q.iter().zip(k.row([batch, key_head, key])).map(|(a, b)| a * b.to_f64());
             let (product, squares) = products.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
             let score = match score.filter(|_| partial) {

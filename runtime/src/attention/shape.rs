@@ -119,14 +119,15 @@ impl Shape {
         Ok(())
     }
 
-    /// What a launch is told, where Q, K, V and O lie so.
-    pub(super) fn problem(&self, strides: [TensorStrides; 4]) -> AttentionProblem {
+    /// What a launch is told, where Q, K, V and O lie so, K and V in so many pages if in any.
+    pub(super) fn problem(&self, strides: [TensorStrides; 4], pages: usize) -> AttentionProblem {
         AttentionProblem {
             batch: self.batch as u64,
             heads: self.heads as u64,
             key_heads: self.key_heads as u64,
             queries: self.queries as u64,
             keys: self.keys as u64,
+            pages: pages as u64,
             strides,
         }
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use bsr_codegen::Plan;
-use bsr_simulator::{Coverage, Options, Report, Statement};
+use bsr_codegen::lists::specification::by_length;
+use bsr_codegen::{AttentionTiles, Plan};
+use bsr_simulator::{Coverage, Finding, Options, Report, Statement};
 
 use super::operands::{self, Placed};
 use super::simulate_lists::{ListedAttention, MaskArrays};
-use super::{AttentionError, AttentionWork, Mask, ScoreInputs, Tensor};
+use super::{AttentionError, AttentionWork, HostPages, ListedPages, Mask, ScoreInputs, Shape, Tensor, pages};
 use crate::Element;
 use crate::error::SimulatedError;
 use crate::launcher::Launcher;
@@ -101,6 +102,9 @@ impl SimulatedAttention {
     /// Computes O of Q, K and V under `mask`; `inputs` are the scale alone, as `0.125`, or with what the score reads. O lies as Q does, and is full of [`Element::POISON`] before. Where CTAs share the keys of a tile, the kernel is
     /// launched twice, and must give the same bits: the second launch finds the workspace as the first one left it.
     ///
+    /// A kernel with `page` gets K and V as [`HostPages`] puts them there, of as many keys of each problem as the inputs say; the
+    /// mask must have every block.
+    ///
     /// # Errors
     /// Tensors, mask or numbers that do not fit the kernel.
     pub fn run<'n, T: Element>(
@@ -112,11 +116,19 @@ impl SimulatedAttention {
     ) -> Result<Simulation<T>, AttentionError> {
         let (plan, simulator) = (self.plan(), self.launcher.machine());
         let tiles = operands::tiles(plan)?;
-        let shape = operands::shape_of(plan, [q, k, v].map(Tensor::sizes), T::DTYPE)?;
-        let ScoreInputs { scale, scalars, vectors, sinks } = inputs.into();
-        let (work, findings) = match &simulator.lists {
-            None => (AttentionWork::new(&tiles, &shape, mask, simulator.clusters)?, vec![]),
-            Some(kernels) => {
+        let mut shape = operands::shape_of(plan, [q, k, v].map(Tensor::sizes), T::DTYPE)?;
+        let ScoreInputs { scale, scalars, vectors, sinks, lengths } = inputs.into();
+        let paged = match plan.spec().page {
+            Some(page) => Some(in_pages([k, v], mask, lengths, page)?),
+            None => None,
+        };
+        if let Some(paged) = &paged {
+            shape.keys = paged.shape.keys();
+        }
+        let (work, findings) = match (&paged, &simulator.lists) {
+            (Some(paged), kernels) => listed_by_length(&tiles, &shape, paged, kernels.as_deref(), simulator.clusters)?,
+            (None, None) => (AttentionWork::new(&tiles, &shape, mask, simulator.clusters)?, vec![]),
+            (None, Some(kernels)) => {
                 let arrays = (mask.sharing(), &MaskArrays::by_block(mask));
                 let listed = ListedAttention::new(kernels, &tiles, &shape, arrays, simulator.clusters)?;
                 (listed.work, listed.findings)
@@ -129,6 +141,7 @@ impl SimulatedAttention {
             let at = sim.bytes(T::to_bytes(tensor.data()));
             Placed { at, sizes: tensor.sizes(), strides: tensor.strides() }
         };
+        let [k, v] = paged.as_ref().map_or([k, v], |paged| [&paged.keys, &paged.values]);
         let (tensors, o) = ([q, k, v].map(&mut place), place(&poison));
         let id_lse = sim.bytes(f32::to_bytes(&lse));
         for id in [o.at, id_lse] {
@@ -137,8 +150,10 @@ impl SimulatedAttention {
         let vectors: Vec<_> = vectors.iter().map(|vector| (sim.bytes(vector.to_bytes()), vector.extent())).collect();
         let given_lse = self.lse.then_some((id_lse, lse.len()));
         let sinks = sinks.map(|sinks| (sim.bytes(f32::to_bytes(sinks)), sinks.len()));
+        let table = paged.as_ref().map(|paged| (sim.words(&unsigned(&paged.table)), &paged.shape));
         let (tensors, numbers) = ((tensors, T::DTYPE), (scale, scalars));
-        let operands = operands::checked(plan, &shape, tensors, (o, given_lse), numbers, vectors.into_iter(), sinks)?;
+        let further = (sinks, table);
+        let operands = operands::checked(plan, &shape, tensors, (o, given_lse), numbers, vectors.into_iter(), further)?;
         if work.ctas() == 0 || !findings.is_empty() {
             return Ok((poison, lse, Report { findings, ..Report::default() }));
         }
@@ -156,4 +171,48 @@ impl SimulatedAttention {
         let output = Tensor::from_vec(shape.of_output(), q.order(), T::from_bytes(sim.memory.bytes(o.at)))?;
         Ok((output, lse, sim.report))
     }
+}
+
+/// K and V in pages.
+///
+/// # Errors
+/// A mask without some block, and lengths that the tensors do not have.
+fn in_pages<T: Element>(
+    [k, v]: [&Tensor<T>; 2],
+    mask: &Mask,
+    lengths: Option<&[usize]>,
+    page: u32,
+) -> Result<HostPages<T>, AttentionError> {
+    let ((rows, columns), [batch, _, keys, _]) = (mask.blocks(), k.sizes());
+    if mask.stored() != rows * columns * mask.lists().len() {
+        let fact = format!("{} of {} blocks are stored", mask.stored(), rows * columns * mask.lists().len());
+        return Err(AttentionError::mask(fact, "every block, for a kernel whose K and V are in pages"));
+    }
+    let all = vec![keys; batch];
+    HostPages::new(k, v, lengths.unwrap_or(&all), page as usize)
+}
+
+/// The work by the keys of each problem: of the specification, or as kernels list it.
+fn listed_by_length<T>(
+    tiles: &AttentionTiles,
+    shape: &Shape,
+    paged: &HostPages<T>,
+    kernels: Option<&ListKernels>,
+    ctas: u32,
+) -> Result<(AttentionWork, Vec<Finding>), AttentionError> {
+    let HostPages { table, lengths, shape: pages, .. } = paged;
+    if shape.rows() == 0 {
+        return Ok((AttentionWork::default(), vec![]));
+    }
+    if let Some(kernels) = kernels {
+        let listed = ListedPages::new(kernels, tiles, shape, (pages, table, lengths), ctas)?;
+        return Ok((listed.work, listed.findings));
+    }
+    let lists = pages::lists(tiles, shape, pages, ctas)?;
+    let (heads, work) = by_length(&lists, &unsigned(lengths));
+    Ok((AttentionWork { heads, tiles: work, steps: vec![], places: pages::places(tiles, ctas) }, vec![]))
+}
+
+fn unsigned(words: &[i32]) -> Vec<u32> {
+    words.iter().map(|word| word.cast_unsigned()).collect()
 }

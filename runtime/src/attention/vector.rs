@@ -232,12 +232,13 @@ pub struct ScoreInputs<'n> {
     pub(super) scalars: &'n [f32],
     pub(super) vectors: &'n [HostVector],
     pub(super) sinks: Option<&'n [f32]>,
+    pub(super) lengths: Option<&'n [usize]>,
 }
 
 impl<'n> ScoreInputs<'n> {
     /// A scale alone.
     pub fn new(scale: f32) -> Self {
-        Self { scale, scalars: &[], vectors: &[], sinks: None }
+        Self { scale, scalars: &[], vectors: &[], sinks: None, lengths: None }
     }
 
     /// The same with numbers for the parameters that are `f32`.
@@ -257,6 +258,12 @@ impl<'n> ScoreInputs<'n> {
     #[must_use]
     pub fn sinks(self, sinks: impl Into<Option<&'n [f32]>>) -> Self {
         Self { sinks: sinks.into(), ..self }
+    }
+
+    /// The same with a number of keys for each problem, for a kernel whose K and V are in pages: the others do not count.
+    #[must_use]
+    pub fn lengths(self, lengths: impl Into<Option<&'n [usize]>>) -> Self {
+        Self { lengths: lengths.into(), ..self }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use bsr_codegen::AttentionTiles;
 
 use super::divide::{self, Role};
+use super::operands::check_without_pages;
 use super::steps::{self, Counts};
 use super::{AttentionError, Mask, Shape, Sharing};
 use crate::schedule::{Policy, assign};
@@ -54,6 +55,7 @@ impl AttentionWork {
     /// # Errors
     /// [`AttentionError::Size`] and [`AttentionError::Mask`] where mask, shape and kernel do not belong together.
     pub fn new(tiles: &AttentionTiles, shape: &Shape, mask: &Mask, ctas: u32) -> Result<Self, AttentionError> {
+        check_without_pages(tiles.page)?;
         shape.check_tiles(tiles)?;
         check_mask(tiles, shape, mask)?;
         let mut work = Self::default();

@@ -78,7 +78,7 @@ pub use module::{Function, FunctionAttributes, Module};
 pub use order::DeviceOrder;
 #[cfg(feature = "simulator")]
 pub(crate) use order::UntypedOrder;
-pub(crate) use pattern::{CheckedIndex, Made};
+pub(crate) use pattern::{CheckedIndex, ListKernels, Made};
 pub use pattern::{DevicePattern, IndexWidth, PatternShape};
 pub use scales::DeviceScales;
 #[cfg(feature = "simulator")]

@@ -6,7 +6,7 @@ use bsr_codegen::Plan;
 
 use super::workspaces::Workspaces;
 use crate::error::KernelError;
-use crate::gpu::{Device, DeviceBuffer, DevicePattern, DevicePtr, Made, StreamRef};
+use crate::gpu::{CheckedIndex, Device, DeviceBuffer, DevicePattern, DevicePtr, ListKernels, Made, StreamRef};
 use crate::lists::{self, Listing, Table};
 use crate::machine::{Lists, Work};
 
@@ -50,20 +50,34 @@ impl Listed {
         by_columns: bool,
         partial: Option<DevicePtr>,
     ) -> Result<Work<DevicePtr>, KernelError> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let now = pattern.now(stream)?;
         let index = pattern.enqueue(stream, now, by_columns)?;
+        self.make(stream, now, (&index, partial), (pattern.kernels(), pattern.device()))
+    }
+
+    /// Enqueues the kernels that list, unless the lists are of these arrays: as [`Listed::enqueue`], of an index that was checked.
+    ///
+    /// # Errors
+    /// What a launch answers.
+    pub(crate) fn make(
+        &self,
+        stream: StreamRef<'_>,
+        now: Made,
+        (index, partial): (&CheckedIndex<DevicePtr>, Option<DevicePtr>),
+        (kernels, device): (&ListKernels, &Device),
+    ) -> Result<Work<DevicePtr>, KernelError> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if *made != Some(now) {
-            self.listing.run(&index, partial, |kernel, grid, pointers, numbers| {
-                // SAFETY: rows and columns are what the pattern's kernels have written ahead on this stream, and partial blocks
-                // as many as the mask says; the lists have room for all that their shapes say, and are kept until the device
-                // is done with them.
-                unsafe { pattern.kernels().launch(kernel, grid, pointers, numbers, stream) }
+            self.listing.run(index, partial, |kernel, grid, pointers, numbers| {
+                // SAFETY: rows, columns and lengths are what the kernels that check have written ahead on this stream, and partial
+                // blocks as many as the mask says; the lists have room for all that their shapes say, and are kept until the
+                // device is done with them.
+                unsafe { kernels.launch(kernel, grid, pointers, numbers, stream) }
             })?;
             *made = Some(now);
         }
-        let (grid, lists) = self.listing.lists(&index);
-        let workspace = Some(self.workspaces.of(pattern.device(), stream)?);
+        let (grid, lists) = self.listing.lists(index);
+        let workspace = Some(self.workspaces.of(device, stream)?);
         Ok((grid, Lists { workspace, ..lists }))
     }
 }

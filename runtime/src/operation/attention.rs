@@ -19,6 +19,8 @@ pub(crate) struct Attention<'a, A> {
     pub(crate) scale: f32,
     /// Of a kernel with `sinks = on`: where the sink of each head is.
     pub(crate) sinks: Option<A>,
+    /// Of a kernel with `page`: where the page table is.
+    pub(crate) pages: Option<A>,
     /// The numbers of the score, in the order of its parameters.
     pub(crate) scalars: &'a [f32],
     /// Its vectors and their packed strides, in the same order.
@@ -48,6 +50,9 @@ impl<A: Copy + Debug> Operands for Attention<'_, A> {
         slots.operand(Operand::Second, self.lse);
         if self.sinks.is_some() {
             slots.operand(Operand::Sinks, self.sinks);
+        }
+        if self.pages.is_some() {
+            slots.operand(Operand::Pages, self.pages);
         }
         slots.scale(self.scale);
         of_score(&mut slots, plan, self.scalars, &self.vectors);

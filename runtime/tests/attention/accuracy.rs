@@ -34,6 +34,7 @@ fn cases(sizes: [usize; 2]) -> Vec<Case> {
                     mask,
                     scalars: &[],
                     vectors: vec![],
+                    lengths: None,
                     steepness: 1.0,
                 });
             }

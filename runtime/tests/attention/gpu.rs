@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::Dtype;
 use bsr_runtime::Element;
-use bsr_runtime::attention::{DeviceTensor, Inputs, Launcher, Tensor, UploadedVectors};
+use bsr_runtime::attention::{DevicePages, DeviceTensor, HostPages, Inputs, Launcher, Tensor, UploadedVectors};
 use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, Plain, Stream};
 use half::{bf16, f16};
 
@@ -53,6 +53,7 @@ fn every_case_on_a_gpu() {
         table::packed(),
         table::vectors(),
         table::sinks(),
+        table::paged(),
         table::depths(),
         table::all_columns(),
         table::steep(),
@@ -76,8 +77,21 @@ pub(crate) fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let operands = Operands::<T>::new(case);
     let launcher = Launcher::load(device, &plan(case)).map_err(|error| text(&error))?;
-    let pattern = launcher.pattern(&case.mask, case.shape).map_err(|error| text(&error))?;
-    let [q, k, v] = operands.each().map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
+    let paged = case.lengths.as_ref().zip(plan(case).spec().page).map(|(lengths, page)| {
+        let [_, k, v] = operands.each();
+        HostPages::new(k, v, lengths, page as usize).unwrap()
+    });
+    let pattern = match &paged {
+        Some(HostPages { shape, table, lengths, .. }) => {
+            let pages = DevicePages::upload(device, *shape, table, lengths).map_err(|error| text(&error))?;
+            launcher.paged(&Arc::new(pages), case.shape)
+        }
+        None => launcher.pattern(&case.mask, case.shape),
+    };
+    let pattern = pattern.map_err(|error| text(&error))?;
+    let [q, k, v] = operands.each();
+    let [k, v] = paged.as_ref().map_or([k, v], |paged| [&paged.keys, &paged.values]);
+    let [q, k, v] = [q, k, v].map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
     let vectors = UploadedVectors::new(device, &case.vectors).unwrap();
     let vectors = vectors.each();
     let sinks = operands.sinks.as_deref().map(|sinks| DeviceVector::upload(device, sinks).unwrap());

@@ -68,7 +68,7 @@ fn case(text: &'static str, [batch, heads, key_heads]: [usize; 3], [queries, key
     let spec = spec(text);
     let shape = Shape { batch, heads, key_heads, queries, keys, columns: spec.bn as usize };
     let mask = mask((queries, keys), (spec.bm as usize, spec.bk as usize));
-    Case { spec: text, problem: Problem::new(&spec, shape, mask, "a case"), with_lse_gradient: false }
+    Case { spec: text, problem: Problem::new(&spec, shape, mask, "a case").unwrap(), with_lse_gradient: false }
 }
 
 fn random(sizes: (usize, usize), block: (usize, usize)) -> Mask {

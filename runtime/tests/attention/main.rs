@@ -8,6 +8,7 @@ mod accuracy;
 #[path = "../drawn/mod.rs"]
 mod drawn;
 mod gpu;
+mod gpu_pages;
 mod gpu_repeated;
 mod gradient;
 mod masks;
@@ -43,7 +44,8 @@ impl<T: Element> Operands<T> {
 
     /// What a case reads beside its tensors.
     fn inputs<'c>(&'c self, case: &'c Case) -> ScoreInputs<'c> {
-        ScoreInputs::new(self.scale).scalars(case.scalars).vectors(&case.vectors).sinks(self.sinks.as_deref())
+        let inputs = ScoreInputs::new(self.scale).scalars(case.scalars).vectors(&case.vectors);
+        inputs.sinks(self.sinks.as_deref()).lengths(case.lengths.as_deref())
     }
 
     fn each(&self) -> [&Tensor<T>; 3] {

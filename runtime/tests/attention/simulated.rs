@@ -74,6 +74,11 @@ fn sinks_of_heads() {
 }
 
 #[test]
+fn keys_in_pages() {
+    run(table::paged());
+}
+
+#[test]
 fn other_columns_of_q_and_k_than_of_v() {
     run(table::depths());
 }

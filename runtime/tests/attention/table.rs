@@ -1,5 +1,6 @@
 //! The cases: block, head, types, sizes, layout, mask, score.
 
+use bsr_codegen::KernelSpec;
 use bsr_runtime::attention::{BlockList, Coverage, HeadOrder, HostVector, Mask, Shape, Sharing};
 use half::{bf16, f16};
 
@@ -17,6 +18,8 @@ pub(crate) struct Case {
     pub(crate) scalars: &'static [f32],
     /// Its vectors.
     pub(crate) vectors: Vec<HostVector>,
+    /// Keys of each problem, where they are in pages.
+    pub(crate) lengths: Option<Vec<usize>>,
     /// The scale over one by the root of the depth: beyond 1, the greatest score of a row grows from step to step.
     pub(crate) steepness: f32,
 }
@@ -33,6 +36,7 @@ fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
         mask,
         scalars: &[],
         vectors: vec![],
+        lengths: None,
         steepness: 1.0,
     }
 }
@@ -355,6 +359,56 @@ pub(crate) fn vectors() -> Vec<Case> {
     cases
 }
 
+/// An attention of problems of so many keys, in pages that end with the longest one.
+pub(crate) fn of_lengths(spec: &str, heads: [usize; 2], queries: usize, lengths: &[usize]) -> Case {
+    let KernelSpec { bm, bn, bk, page, score, .. } = plan(spec);
+    let page = page.unwrap() as usize;
+    let keys = lengths.iter().max().unwrap().next_multiple_of(page).max(page);
+    let coverage = if score.is_some() { Coverage::Partial } else { Coverage::Full };
+    let mask = Mask::by_rule((queries, keys), (bm as usize, bk as usize), |_, _| coverage).unwrap();
+    let shape = shape(lengths.len(), heads, [queries, keys], bn as usize);
+    Case { lengths: Some(lengths.to_vec()), ..case(spec, shape, mask) }
+}
+
+/// Keys in pages: of every size, of problems without keys and with all, of few queries and many, divided and shared.
+pub(crate) fn paged() -> Vec<Case> {
+    let mut cases = vec![];
+    let mut add = |spec: &str, heads: [usize; 2], queries: usize, lengths: &[usize]| {
+        let order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][cases.len() % 2];
+        cases.push(Case { order, ..of_lengths(&format!("bm = 64, {spec}"), heads, queries, lengths) });
+    };
+    // Decode: one query of heads that share a tile, problems of very different lengths.
+    let lengths = [700, 1, 0, 333, 64, 129];
+    for (number, page) in [16, 32, 64, 128, 256].into_iter().enumerate() {
+        let dtype = ["f16", "bf16"][number % 2];
+        let spec = format!("bn = 64, bk = 128, dtype = {dtype}, page = {page}, pack_heads = 4, split = auto");
+        add(&spec, [8, 2], 1, &lengths);
+        add(&format!("bn = 128, bk = 64, page = {page}, pack_heads = 2"), [4, 2], 3, &lengths[..3]);
+    }
+    // One long problem, of which every CTA has a part; many queries, of which not all have tiles of both consumers.
+    add("bn = 64, bk = 64, k_step = 32, page = 16, split = auto", [1, 1], 1, &[1500]);
+    add("bn = 128, bk = 128, page = 64, split = auto, dtype = bf16", [2, 1], 150, &[250, 130]);
+    add("bn = 48, bk = 128, page = 32", [2, 2], 300, &[70, 10, 0]);
+    add("bn = 64, bk = 96, page = 16, d = 96, split = 4", [3, 1], 40, &[97, 95]);
+    add("bn = 192, bk = 128, page = 128, consumers = 2, stages = 2", [1, 1], 100, &[200]);
+    add("bn = 32, bk = 48, page = 64, consumers = 3, sinks = on, split = auto", [2, 1], 200, &[100, 0, 47]);
+    // Each query sees the keys up to its own, which are the last ones of its problem.
+    let causal = "score = \"|last: Rows<f32>| if j <= last { s * scale } else { -inf }\"";
+    add(&format!("bn = 64, bk = 128, page = 64, pack_heads = 1, split = auto, {causal}"), [4, 2], 5, &[300, 5, 70]);
+    add(&format!("bn = 64, bk = 64, page = 32, dtype = bf16, {causal}"), [2, 1], 70, &[70, 200]);
+    for case in &mut cases {
+        let (Some(lengths), true) = (&case.lengths, case.spec.contains("last")) else { continue };
+        let queries = case.shape.queries;
+        let last = lengths.iter().flat_map(|length| (0..queries).map(move |query| (length + query - queries) as f32));
+        case.vectors = vec![HostVector::from(last.collect::<Vec<_>>()).shared(Sharing::ByProblem)];
+    }
+    cases
+}
+
+fn plan(spec: &str) -> KernelSpec {
+    format!("op = attention, {spec}").parse().unwrap()
+}
+
 /// Q and K of other columns than V.
 pub(crate) fn depths() -> Vec<Case> {
     let mut cases = vec![];
@@ -386,7 +440,7 @@ pub(crate) fn all_columns() -> Vec<Case> {
 
 #[test]
 fn every_value_of_every_key_is_drawn() {
-    let tables = [blocks(), patterns(), tensors(), steep(), divided(), packed(), vectors(), sinks(), depths()];
+    let tables = [blocks(), patterns(), tensors(), steep(), divided(), packed(), vectors(), sinks(), paged(), depths()];
     let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
     let missing = missing(&ATTENTIONS, tables.iter().flatten().map(parse));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));

@@ -6,6 +6,7 @@ mod arrays;
 mod attention;
 mod balance;
 mod locality;
+mod pages;
 mod products;
 mod shapes;
 mod shared;

@@ -137,6 +137,7 @@ fn values(key: Key) -> Vec<String> {
         Key::Swizzle => &[32, 64, 128],
         Key::Pack | Key::PackHeads => &[1, 2, 3, 4, 8, 16, 32, 64],
         Key::Vector => &[1, 4, 8],
+        Key::Page => &[16, 32, 64, 128, 256],
         _ => &[],
     };
     match key.takes() {

@@ -71,11 +71,18 @@ impl KernelPlan for AttentionPlan {
             false => format!("{} x ({})", m.stages, m.stage_words()),
         };
         let rings = format!("a ring of {} stages each, at {} and {}", m.stages, m.keys_offset, m.values_offset);
-        let barriers = format!("at {}: full and empty of Q, K and V", m.barriers_offset);
+        let number = 2 * m.query_stages + 4 * m.stages;
+        let barriers = match s.page {
+            None => (number, format!("at {}: full and empty of Q, K and V", m.barriers_offset)),
+            Some(_) => (
+                number + 1,
+                format!("at {}: full and empty of Q, K and V; at {}: of the last page of V", m.barriers_offset, m.tail_offset),
+            ),
+        };
         rows.extend([
             row("Q", format!("{} x {} B", m.query_stages, m.query_bytes), of_queries),
             row("K and V", stages, rings),
-            row("barriers", (2 * m.query_stages + 4 * m.stages).to_string(), barriers),
+            row("barriers", barriers.0.to_string(), barriers.1),
             table::shared_memory(m.total, &self.arch),
         ]);
         if t.pack > 1 {
@@ -87,6 +94,10 @@ impl KernelPlan for AttentionPlan {
                 format!("each part of a tile's keys has partials of {} B in the workspace", workspace.places_bytes);
             row("split", s.split.to_string(), why)
         }));
+        if let Some(page) = s.page {
+            let boxes = (t.step / page).max(1);
+            rows.push(row("page", format!("{page} keys"), format!("a step has keys of {boxes} page(s) of K and of V")));
+        }
         if s.sinks.is_on() {
             rows.push(row("sinks", "1 a head", "a term of each row's sum of exponentials, added before O is stored"));
         }

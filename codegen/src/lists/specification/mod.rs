@@ -30,9 +30,14 @@
 //! in the order of a tournament (the circle method), and exchange the two rows whose exchange leaves most block columns in common
 //! within the groups (Kernighan and Lin, 1970). Rows of `C` block columns take `near_rows^2 / 2 * C / 32` words to compare and
 //! `groups - 1` rounds.
+//!
+//! **`by_length`** lists an attention whose K and V are in pages (`length_tiles.ptx`): the steps of all tiles follow each other
+//! and are divided equally (stream-K), by [`LengthLists`](super::LengthLists).
 
 mod assign;
+mod by_length;
 mod group_rows;
 
 pub use assign::{Lists, assign};
+pub use by_length::by_length;
 pub use group_rows::group_rows;

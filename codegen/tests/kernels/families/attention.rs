@@ -18,7 +18,7 @@ const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slop
 const MOST_VECTORS: &str = "score = \"|a: Cols<f32>, b: Cols<f32>, c: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Cols<f32>, h: \
                             Rows<f32>, k: Rows<f32>| if a == h { s * scale + b * h + c * k + e * f + g } else { -inf }\"";
 
-const REFUSED: [&str; 37] = [
+const REFUSED: [&str; 41] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -51,6 +51,10 @@ const REFUSED: [&str; 37] = [
     "op = attention, bm = 128, bn = 256, bk = 16, d = 256, stages = 8",
     "bm = 128, bn = 128, bk = 128, d = 64",
     "bm = 128, bn = 128, bk = 128, sinks = on",
+    "bm = 128, bn = 128, bk = 128, page = 64",
+    "op = attention, bm = 128, bn = 128, bk = 128, page = 24",
+    "op = attention, bm = 128, bn = 128, bk = 128, page = 512",
+    "op = attention, bm = 128, bn = 128, bk = 96, page = 64, k_step = 96",
     "bm = 128, bn = 128, bk = 128, epilogue = \"|slopes: Heads<f32>| acc * slopes\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|| (s, row_sum(s))\"",
     "bm = 128, bn = 128, bk = 128, score = \"|| s * scale\"",
@@ -70,17 +74,19 @@ fn plans_by_hand() {
         "op = attention, bm = 64, bn = 128, bk = 128, split = auto".to_owned(),
         "op = attention, bm = 64, bn = 128, bk = 128, pack_heads = 4, split = 8, dtype = bf16".to_owned(),
         format!("op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16, d = 192, {DOCUMENTS}"),
+        "op = attention, bm = 64, bn = 128, bk = 128, pack_heads = 4, split = auto, dtype = bf16, page = 16".to_owned(),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
     }
     golden("attention_plans", &text);
 }
 
-/// A small kernel whole, the same with divided keys, and with heads that share a tile.
+/// A small kernel whole, the same with divided keys, with heads that share a tile, and with keys in pages.
 #[test]
 fn whole_kernels() {
     let small = "op = attention, bm = 64, bn = 64, bk = 64, stages = 2";
-    for (name, keys) in [("plain", ""), ("split", ", split = 2"), ("pack", ", pack_heads = 4")] {
+    for (name, keys) in [("plain", ""), ("split", ", split = 2"), ("pack", ", pack_heads = 4"), ("page", ", page = 32")]
+    {
         golden(&format!("attention_whole_{name}"), plan(&format!("{small}{keys}")).ptx().text());
     }
 }
@@ -120,7 +126,7 @@ fn maps_follow_the_strides() {
     assert_eq!(plan.tile_scheduler(), TileScheduler::Attention);
     let strides = |row| TensorStrides { row, head: 96, batch: 1 << 16 };
     let strides = [strides(960), strides(192), strides(200), strides(1000)];
-    let problem = AttentionProblem { batch: 3, heads: 8, key_heads: 2, queries: 500, keys: 300, strides };
+    let problem = AttentionProblem { batch: 3, heads: 8, key_heads: 2, queries: 500, keys: 300, pages: 0, strides };
     let launch = plan.attention_launch(&problem, 7).unwrap();
     assert_eq!((launch.grid, launch.block, launch.cluster), ([7, 1], 384, 1));
     let map = |name: &str| -> StridedMap {
@@ -261,6 +267,16 @@ fn matrix() -> Vec<Plan> {
         for bm in [64, 128] {
             plans
                 .push(plan(&format!("op = attention, bm = {bm}, bn = {bn}, bk = 128, dtype = bf16, d = {d}, {score}")));
+        }
+    }
+    // Pages of one box of a step and of several, beside two consumers and three, of which the producer has fewer registers.
+    for (number, page) in [16, 32, 64, 256].into_iter().enumerate() {
+        for columns in [64, 128, 256] {
+            let knobs =
+                if columns > 176 { "" } else { ["split = auto, pack_heads = 4", "split = auto, d = 192"][number % 2] };
+            let score = if knobs.contains("pack") { "" } else { DOCUMENTS };
+            let block = format!("op = attention, bm = 64, bn = {columns}, bk = 128, page = {page}");
+            plans.push(plan(&joined(&[&block, knobs, score])));
         }
     }
     plans

@@ -72,6 +72,7 @@ fn refusals() {
         "op = attention_dq, bm = 128, bn = 128, bk = 128, d = 72",
         "op = attention_dkv, bm = 128, bn = 128, bk = 128, mma = mma_sync",
         "op = attention_dq, bm = 128, bn = 128, bk = 128, sinks = on",
+        "op = attention_dkv, bm = 128, bn = 128, bk = 128, page = 64",
     ] {
         let read: KernelSpec = spec.parse().unwrap();
         writeln!(text, "{spec}\n{}\n", Plan::new(&read).expect_err(spec)).unwrap();

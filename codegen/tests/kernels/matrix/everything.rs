@@ -228,6 +228,26 @@ const GROUPS: &[Group] = &[
         ],
         draws: 12,
     },
+    Group {
+        base: "op = attention, page = 64",
+        bm: &[64, 128],
+        bn: &[128, 64, 80, 256],
+        bk: &[128, 64, 48],
+        axes: &[
+            &["", "dtype = bf16"],
+            &["", "score = \"|last: Rows<f32>| if j <= last { s * scale } else { -inf }\""],
+            &["split = auto", "pack_heads = 4", "", "sinks = on"],
+        ],
+        draws: 16,
+    },
+    Group {
+        base: "op = attention, page = 16, pack_heads = 4, split = auto",
+        bm: &[64],
+        bn: &[128, 64],
+        bk: &[128, 64],
+        axes: &[&["", "dtype = bf16"], &["", "d = 192", "stages = 2"]],
+        draws: 6,
+    },
 ];
 
 /// The plans of the matrix, each once, in the order of their specs.

@@ -28,7 +28,7 @@ impl ListKernels {
     ///
     /// # Errors
     /// [`GpuError::Jit`] if the driver refuses the PTX; [`GpuError::WrongTarget`] for a device before Hopper.
-    pub(super) fn of(device: &Device) -> Result<Arc<Self>, GpuError> {
+    pub(crate) fn of(device: &Device) -> Result<Arc<Self>, GpuError> {
         static LOADED: Mutex<Vec<Weak<ListKernels>>> = Mutex::new(vec![]);
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.retain(|kernels| kernels.strong_count() > 0);

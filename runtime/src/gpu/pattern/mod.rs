@@ -68,6 +68,13 @@ pub(crate) struct Made {
     capture: Option<u64>,
 }
 
+impl Made {
+    /// What is made now on a stream, of the arrays after so many changes.
+    pub(crate) fn now(generation: u64, stream: StreamRef<'_>) -> Result<Self, GpuError> {
+        Ok(Self { generation, stream: stream.raw().addr(), capture: stream.capture_id()? })
+    }
+}
+
 impl DevicePattern {
     /// Copies the pattern of a matrix to the device, with room for `capacity` blocks, at least those that there are.
     ///
@@ -253,11 +260,7 @@ impl DevicePattern {
 
     /// What is made now on a stream is of these arrays.
     pub(crate) fn now(&self, stream: StreamRef<'_>) -> Result<Made, GpuError> {
-        Ok(Made {
-            generation: self.generation.load(Ordering::Acquire),
-            stream: stream.raw().addr(),
-            capture: stream.capture_id()?,
-        })
+        Made::now(self.generation.load(Ordering::Acquire), stream)
     }
 
     /// Allocates what the transposed index takes, if it is wanted.

@@ -2,9 +2,12 @@
 
 use std::any::Any;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bsr_codegen::{Dtype, KernelSpec};
-use bsr_runtime::attention::{DevicePattern, DeviceTensor, HeadOrder, Inputs, Launcher, UploadedVectors};
+use bsr_runtime::attention::{
+    DevicePages, DevicePattern, DeviceTensor, HeadOrder, HostPages, Inputs, Launcher, Tensor, UploadedVectors,
+};
 use bsr_runtime::bench::Work;
 use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, StreamRef};
 use bsr_runtime::typed::Number;
@@ -31,9 +34,10 @@ pub(crate) struct AttentionOperands {
     tensors: Option<(String, Rc<dyn Any>)>,
 }
 
-/// Q, K and V, and what rows of O must be.
+/// Q, K and V, which may be in pages, and what rows of O must be.
 struct Tensors<T: Number> {
     tensors: [DeviceTensor<T>; 3],
+    pages: Option<Arc<DevicePages>>,
     expected: Expected,
 }
 
@@ -45,8 +49,8 @@ impl AttentionOperands {
 
     fn tensors<T: Number>(&mut self, planned: &Planned, problem: &Problem) -> Result<Rc<Tensors<T>>, Failure> {
         // What the score computes, and whether there are sinks, is of the spec alone.
-        let KernelSpec { score, sinks, .. } = planned.spec();
-        let key = format!("{}; {}; {score:?}; {sinks}", problem.words(), problem.mask_words());
+        let KernelSpec { score, sinks, page, .. } = planned.spec();
+        let key = format!("{}; {}; {score:?}; {sinks}; {page:?}", problem.words(), problem.mask_words());
         if let Some((made, tensors)) = &self.tensors
             && *made == key
             && let Ok(tensors) = Rc::clone(tensors).downcast::<Tensors<T>>()
@@ -56,8 +60,20 @@ impl AttentionOperands {
         (self.steps)("drawing Q, K and V, and the reference in f64".to_owned());
         let host = problem.tensors::<T>();
         let expected = problem.expected(planned.spec(), &host, self.rows.most(ROWS));
-        let [q, k, v] = host.each_ref().map(|tensor| DeviceTensor::upload(&self.device, tensor));
-        let tensors = Rc::new(Tensors { tensors: [q?, k?, v?], expected });
+        let [q, k, v] = &host;
+        let upload = |tensors: [&Tensor<T>; 3]| {
+            let [q, k, v] = tensors.map(|tensor| DeviceTensor::upload(&self.device, tensor));
+            Ok::<_, Failure>([q?, k?, v?])
+        };
+        let (tensors, pages) = match (page, &problem.lengths) {
+            (Some(page), Some(lengths)) => {
+                let host = HostPages::new(k, v, lengths, *page as usize)?;
+                let pages = DevicePages::upload(&self.device, host.shape, &host.table, &host.lengths)?;
+                (upload([q, &host.keys, &host.values])?, Some(Arc::new(pages)))
+            }
+            _ => (upload([q, k, v])?, None),
+        };
+        let tensors = Rc::new(Tensors { tensors, pages, expected });
         self.tensors = Some((key, Rc::<Tensors<T>>::clone(&tensors)));
         Ok(tensors)
     }
@@ -67,7 +83,10 @@ impl AttentionOperands {
         let tensors = self.tensors::<T>(&planned, &problem)?;
         (self.steps)(format!("compiling {}", planned.ptx.entry()));
         let launcher = planned.attention(&self.device)?;
-        let pattern = launcher.pattern(&problem.mask, problem.shape)?;
+        let pattern = match &tensors.pages {
+            Some(pages) => launcher.paged(pages, problem.shape)?,
+            None => launcher.pattern(&problem.mask, problem.shape)?,
+        };
         let output = DeviceTensor::<T>::uninit(&self.device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
         let lse = DeviceBuffer::<f32>::uninit(&self.device, problem.shape.rows())?;
         let vectors = UploadedVectors::new(&self.device, &problem.vectors)?;

@@ -115,7 +115,7 @@ impl AttentionSubject {
             Source::Mask { pattern, .. } => pattern.clone(),
             source => source.to_string(),
         };
-        Ok(Problem { seed: workload.seed, ..Problem::new(spec, shape, mask, pattern) })
+        Ok(Problem { seed: workload.seed, ..Problem::new(spec, shape, mask, pattern)? })
     }
 }
 

@@ -3,7 +3,9 @@
 use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 
 use bsr_runtime::Element;
-use bsr_runtime::attention::{HeadOrder, HostVector, Mask, ScoreInputs, Shape, Tensor, reference_of};
+use bsr_runtime::attention::{
+    AttentionError, Coverage, HeadOrder, HostVector, Mask, ScoreInputs, Shape, Tensor, reference_of,
+};
 use bsr_runtime::reference::{Bounds, Fused};
 
 use super::tolerance;
@@ -30,25 +32,47 @@ pub struct Problem {
     pub vectors: Vec<HostVector>,
     /// The sink of each head, of a kernel that has them.
     pub sinks: Option<Vec<f32>>,
+    /// Keys of each problem, of a kernel whose K and V are in pages.
+    pub lengths: Option<Vec<usize>>,
     /// Seed of Q, K and V.
     pub seed: u64,
 }
 
 impl Problem {
     /// A problem under `mask`, with numbers and vectors for the score of `spec`; the seed is 0.
-    pub fn new(spec: &KernelSpec, shape: Shape, mask: Mask, pattern: impl Into<String>) -> Self {
+    ///
+    /// Of a kernel whose K and V are in pages it is a problem of all keys, whose tensors end with a page.
+    ///
+    /// # Errors
+    /// Of a kernel with pages, a shape that no mask has.
+    pub fn new(
+        spec: &KernelSpec,
+        shape: Shape,
+        mask: Mask,
+        pattern: impl Into<String>,
+    ) -> Result<Self, AttentionError> {
+        let Some(page) = spec.page else { return Ok(Self::of(spec, shape, mask, pattern.into())) };
+        let keys = shape.keys.next_multiple_of(page as usize);
+        let coverage = if spec.score.is_some() { Coverage::Partial } else { Coverage::Full };
+        let mask = Mask::by_rule((shape.queries, keys), mask.block(), |_, _| coverage)?;
+        let lengths = Some(vec![shape.keys; shape.batch]);
+        Ok(Self { lengths, ..Self::of(spec, Shape { keys, ..shape }, mask, format!("pages of {page} keys")) })
+    }
+
+    fn of(spec: &KernelSpec, shape: Shape, mask: Mask, pattern: String) -> Self {
         let depth = spec.score_depth() as usize;
         let inputs = spec.score.map_or(&[][..], |score| score.program().inputs());
         Self {
             shape,
             order: HeadOrder::HeadsFirst,
             mask,
-            pattern: pattern.into(),
+            pattern,
             scale: (depth as f32).sqrt().recip(),
             depth,
             scalars: inputs.iter().filter(|input| !input.kind.is_vector()).map(|_| 0.5).collect(),
             vectors: HostVector::examples(spec, &shape),
             sinks: spec.sinks.is_on().then(|| sinks(shape.heads, 0)),
+            lengths: None,
             seed: 0,
         }
     }
@@ -61,7 +85,17 @@ impl Problem {
 
     /// What is read beside the tensors.
     pub fn inputs(&self) -> ScoreInputs<'_> {
-        ScoreInputs::new(self.scale).scalars(&self.scalars).vectors(&self.vectors).sinks(self.sinks.as_deref())
+        let inputs = ScoreInputs::new(self.scale).scalars(&self.scalars).vectors(&self.vectors);
+        inputs.sinks(self.sinks.as_deref()).lengths(self.lengths.as_deref())
+    }
+
+    /// Pairs of queries and keys of stored blocks.
+    pub(super) fn pairs(&self) -> u64 {
+        let Shape { batch, heads, queries, .. } = self.shape;
+        match &self.lengths {
+            Some(lengths) => lengths.iter().map(|length| (heads * queries * length) as u64).sum(),
+            None => self.mask.pairs(batch, heads),
+        }
     }
 
     /// Q, K and V.
@@ -85,20 +119,21 @@ impl Problem {
 
     /// Operations on stored blocks.
     pub fn flops(&self) -> u64 {
-        2 * self.mask.pairs(self.shape.batch, self.shape.heads) * (self.depth + self.shape.columns) as u64
+        2 * self.pairs() * (self.depth + self.shape.columns) as u64
     }
 
     /// Operations on stored blocks of a kernel of the gradient: three products of dQ, or four of dK and dV.
     pub fn gradient_flops(&self, op: Op) -> u64 {
         let (depth, columns) = (self.depth as u64, self.shape.columns as u64);
         let each = if op == Op::AttentionDq { 2 * depth + columns } else { 2 * (depth + columns) };
-        2 * self.mask.pairs(self.shape.batch, self.shape.heads) * each
+        2 * self.pairs() * each
     }
 
     /// Bytes of Q, K, V and O, which move at least once.
     pub fn bytes(&self, dtype: Dtype) -> u64 {
         let Shape { batch, heads, key_heads, queries, keys, columns } = self.shape;
-        let elements = batch * (heads * queries + key_heads * keys) * (self.depth + columns);
+        let keys = self.lengths.as_ref().map_or(batch * keys, |lengths| lengths.iter().sum());
+        let elements = (batch * heads * queries + key_heads * keys) * (self.depth + columns);
         elements as u64 * u64::from(dtype.bytes())
     }
 
@@ -117,8 +152,9 @@ impl Problem {
         let patterns = self.mask.lists().len();
         let all = rows * columns * patterns;
         let partial = self.mask.lists().iter().flat_map(|list| &list.partial).filter(|partial| **partial).count();
+        let lengths = self.lengths.as_ref().map_or(String::new(), |lengths| format!(" ({lengths:?} keys)"));
         format!(
-            "{} of {all} blocks of {bm} x {bk} stored ({:.1} %), {partial} of them partial, {}, seed {}",
+            "{} of {all} blocks of {bm} x {bk} stored ({:.1} %), {partial} of them partial, {}{lengths}, seed {}",
             self.mask.stored(),
             100.0 * self.mask.stored() as f64 / all.max(1) as f64,
             self.pattern,
@@ -131,6 +167,16 @@ impl Problem {
 /// that is none. Those of another `number` begin with another one.
 pub(super) fn sinks(heads: usize, number: usize) -> Vec<f32> {
     (number..number + heads).map(|at| [2.0, -1.5, 7.0, 0.25, f32::NEG_INFINITY, 4.0][at % 6]).collect()
+}
+
+/// Keys of so many problems: the first one has `most`, others fewer, down to none. Those of another `number` are other ones.
+pub(super) fn lengths(problems: usize, most: usize, number: usize) -> Vec<usize> {
+    let of = |problem: usize| match problem {
+        0 => most,
+        at if (at + number).is_multiple_of(4) => 0,
+        at => (7 * at + 11 * number) * most / 16 % (most + 1),
+    };
+    (0..problems).map(of).collect()
 }
 
 /// What at most `most` rows of O, spread over all of them, must be, and their LSE.

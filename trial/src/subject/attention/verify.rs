@@ -50,7 +50,7 @@ mod tests {
     }
 
     fn problem() -> Problem {
-        Problem::new(&spec(), SHAPE, Mask::full((SHAPE.queries, SHAPE.keys), (64, 64)).unwrap(), "all")
+        Problem::new(&spec(), SHAPE, Mask::full((SHAPE.queries, SHAPE.keys), (64, 64)).unwrap(), "all").unwrap()
     }
 
     fn expected<T: Element>(tensors: &[Tensor<T>; 3]) -> Expected {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
 use super::exchange::Exchange;
+use super::pages::Pages;
 use super::product::{self, Output, Scores};
 use super::score::Score;
 use super::softmax::Softmax;
@@ -29,6 +30,8 @@ pub(super) struct Context {
     score: Score,
     /// The sums include a sink for each head.
     sinks: bool,
+    /// Of a kernel whose K and V are in pages.
+    pages: Option<Pages>,
     staging: Staging,
     /// Of a kernel whose tiles can be divided.
     exchange: Option<Exchange>,
@@ -69,6 +72,7 @@ struct Memory {
     records_offset: u32,
     record_bytes: u32,
     words_offset: u32,
+    tail_offset: u32,
     queries_full: u32,
     keys_full: u32,
     values_full: u32,
@@ -168,6 +172,7 @@ impl Context {
             softmax: Softmax::new(plan),
             score: Score::new(plan),
             sinks: plan.spec.sinks.is_on(),
+            pages: Pages::new(plan),
             staging: Staging {
                 span,
                 swizzle_shift,
@@ -192,7 +197,8 @@ fn memory(plan: &AttentionPlan) -> Memory {
     };
     let barriers = ring(m.queries_full(), m.query_stages, consumers)
         .chain(ring(m.keys_full(), m.stages, WARPS * consumers))
-        .chain(ring(m.values_full(), m.stages, WARPS * consumers));
+        .chain(ring(m.values_full(), m.stages, WARPS * consumers))
+        .chain(plan.spec.page.map(|_| Barrier { offset: m.tail_offset, arrivals: 1 }));
     Memory {
         query_stages: m.query_stages,
         query_bytes: m.query_bytes,
@@ -207,6 +213,7 @@ fn memory(plan: &AttentionPlan) -> Memory {
         records_offset: m.records_offset,
         record_bytes: WORD * plan.tiling.words,
         words_offset: m.words_offset,
+        tail_offset: m.tail_offset,
         queries_full: m.queries_full(),
         keys_full: m.keys_full(),
         values_full: m.values_full(),

@@ -2,6 +2,7 @@
 
 mod context;
 mod exchange;
+mod pages;
 mod product;
 mod score;
 mod softmax;

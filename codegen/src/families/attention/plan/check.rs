@@ -12,6 +12,8 @@ const ROWS: u32 = 64;
 const UNIT: u32 = 16;
 /// Largest block along each dimension.
 const LARGEST: u32 = 512;
+/// Keys of the smallest page and of the largest.
+const PAGES: [u32; 2] = [16, 256];
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
 /// The same where CTAs share the keys of a tile.
@@ -44,6 +46,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     check_depth(spec, errors);
     heads_check::check_types(spec, "O", "O is staged in the buffer of Q, so their elements have the same size", errors);
     check_pack(spec, errors);
+    check_page(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
         errors.push(PlanError::new(
             Key::Split.as_str(),
@@ -66,6 +69,32 @@ fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("Q and K of {depth} columns are not supported"),
             format!("they are K of the first product's WGMMA: a multiple of {UNIT} up to {WIDEST}"),
             format!("d = {}", (depth / UNIT * UNIT).clamp(UNIT, WIDEST)),
+        ));
+    }
+}
+
+/// A page is one box of a step, or several steps are of one page.
+fn check_page(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(page) = spec.page else { return };
+    let [least, most] = PAGES;
+    if !page.is_power_of_two() || page < least || page > most {
+        errors.push(PlanError::new(
+            Key::Page.as_str(),
+            format!("pages of {page} keys are not supported"),
+            format!("a page is found by shifts, and a box of TMA has at least {least} of its keys: a power of 2 from {least} to {most}"),
+            format!("page = {}", (1 << page.max(1).ilog2()).clamp(least, most)),
+        ));
+        return;
+    }
+    let fits = |step: u32| {
+        step > 0 && (step.is_multiple_of(page) || page.is_multiple_of(step)) && spec.bk.is_multiple_of(step)
+    };
+    if let Some(step) = spec.k_step.filter(|step| !fits(*step)) {
+        errors.push(PlanError::new(
+            Key::KStep.as_str(),
+            format!("steps of {step} keys are not supported for pages of {page}"),
+            format!("a step divides bk = {}, and has whole pages or a part of one", spec.bk),
+            "drop `k_step`: the plan takes the largest that fits",
         ));
     }
 }

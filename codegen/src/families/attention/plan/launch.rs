@@ -23,6 +23,7 @@ impl AttentionPlan {
                 .workspace
                 .map(|workspace| AttentionSplit { parts: self.spec.split, place_bytes: workspace.places_bytes }),
             packed: (self.tiling.pack > 1).then_some(self.tiling.pack),
+            page: self.spec.page,
         }
     }
 
@@ -37,7 +38,13 @@ impl AttentionPlan {
         push("row_sums", Argument::Pointer(Operand::Second));
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
-        push("steps", Argument::ColIdx);
+        match self.spec.page {
+            Some(page) => {
+                push("pages", Argument::Pointer(Operand::Pages));
+                push("table_width", Argument::Number((problem.keys / u64::from(page)) as u32));
+            }
+            None => push("steps", Argument::ColIdx),
+        }
         if self.workspace.is_some() {
             push("workspace", Argument::Workspace);
         }
@@ -47,7 +54,9 @@ impl AttentionPlan {
         push("scale", Argument::Scale);
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));
-        push("keys", Argument::Number(problem.keys as u32));
+        if self.spec.page.is_none() {
+            push("keys", Argument::Number(problem.keys as u32));
+        }
         for (at, input) in self.score().iter().flat_map(|program| program.inputs()).enumerate() {
             if input.kind == InputKind::Scalar {
                 push(&input.symbol, Argument::Scalar(at));
@@ -60,9 +69,12 @@ impl AttentionPlan {
     }
 
     fn maps(&self, problem: &AttentionProblem) -> [StridedMap; 4] {
-        let AttentionProblem { batch, heads, key_heads, queries, keys, strides: [q, k, v, o] } = *problem;
+        let AttentionProblem { batch, heads, key_heads, queries, keys, pages, strides: [q, k, v, o] } = *problem;
         let of_queries = [queries, heads, batch];
-        let of_keys = [keys, key_heads, batch];
+        let of_keys = match self.spec.page {
+            Some(page) => [page.into(), key_heads, pages],
+            None => [keys, key_heads, batch],
+        };
         // O is stored by each consumer for itself.
         let share = OperandTile { box_rows: self.output.box_rows / self.tiling.roles.consumers, ..self.output };
         if self.tiling.pack > 1 {

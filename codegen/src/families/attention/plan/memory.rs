@@ -36,6 +36,8 @@ pub(crate) struct Memory {
     /// The records for consumers: of the tile in each buffer of Q, and of the step in each stage of K.
     pub(crate) records_offset: u32,
     pub(crate) words_offset: u32,
+    /// The barrier of the last page of V, which the producer cuts off behind the last key. Where there are pages.
+    pub(crate) tail_offset: u32,
     pub(crate) total: u32,
 }
 
@@ -51,7 +53,8 @@ impl Memory {
         let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words;
         let of_stage = key_bytes + value_bytes + 2 * 2 * BARRIER + WORD * tiling.blocks;
         // Words are read as vectors of 16 bytes.
-        let room = |query_stages: u32| (arch.shared_bytes - 16).saturating_sub(query_stages * of_query) / of_stage;
+        let spare = if spec.page.is_some() { 16 + BARRIER } else { 16 };
+        let room = |query_stages: u32| (arch.shared_bytes - spare).saturating_sub(query_stages * of_query) / of_stage;
         let query_stages = if room(2) >= FEWEST_STAGES { 2 } else { 1 };
         let most = room(query_stages);
         let stages = spec.stages.unwrap_or(most.min(MOST_STAGES));
@@ -78,7 +81,11 @@ impl Memory {
         let records_offset = values_offset + stages * value_bytes;
         let barriers_offset = records_offset + query_stages * WORD * tiling.words;
         let words_offset = barriers_offset + (2 * query_stages + 4 * stages) * BARRIER;
-        let total = words_offset + stages * WORD * tiling.blocks;
+        let tail_offset = (words_offset + stages * WORD * tiling.blocks).next_multiple_of(BARRIER);
+        let total = match spec.page {
+            Some(_) => tail_offset + BARRIER,
+            None => words_offset + stages * WORD * tiling.blocks,
+        };
         Ok(Self {
             query_stages,
             query_bytes,
@@ -90,6 +97,7 @@ impl Memory {
             barriers_offset,
             records_offset,
             words_offset,
+            tail_offset,
             total,
         })
     }

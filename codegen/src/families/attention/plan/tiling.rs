@@ -56,7 +56,8 @@ pub(crate) struct Tiling {
     pub(crate) score: u32,
     /// All consumers compute the same blocks.
     pub(crate) uniform: bool,
-    /// Words of a work tile: six, and one for each consumer, in vectors of four; and a vector more where it may be a part.
+    /// Words of a work tile: six, one for each consumer, and the number of keys where these are in pages, in vectors of four;
+    /// and a vector more where it may be a part.
     pub(crate) words: u32,
     /// Registers beside O, S and P.
     overhead: u32,
@@ -97,7 +98,8 @@ impl Tiling {
             columns: spec.bn,
             score,
             uniform: spec.bm.is_multiple_of(rows),
-            words: (6 + consumers.number).next_multiple_of(4) + if spec.split.is_on() { PART_WORDS } else { 0 },
+            words: (6 + consumers.number + u32::from(spec.page.is_some())).next_multiple_of(4)
+                + if spec.split.is_on() { PART_WORDS } else { 0 },
             overhead: consumers.overhead,
         }
     }
@@ -155,7 +157,13 @@ impl Tiling {
 }
 
 /// Blocks that a step of so many keys has keys of.
+///
+/// Keys in pages follow each other: a step has whole pages, or a part of one.
 fn blocks(spec: &KernelSpec, step: u32) -> Option<u32> {
+    if let Some(page) = spec.page {
+        let fits = step.is_multiple_of(page) || page.is_multiple_of(step);
+        return (fits && spec.bk.is_multiple_of(step)).then_some(1);
+    }
     if spec.bk.is_multiple_of(step) {
         Some(1)
     } else if step == 2 * spec.bk {

@@ -148,6 +148,7 @@ impl Tiling {
                 tile_words: TILE_WORDS,
                 split: None,
                 packed: None,
+                page: None,
             },
         }
     }

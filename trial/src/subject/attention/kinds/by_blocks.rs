@@ -107,7 +107,7 @@ impl<'p> Sizes<'p> {
         };
         let shape = Shape { batch, heads: heads * self.pack, key_heads, queries, keys, columns: spec.bn as usize };
         let mask = Mask::new((queries, keys), (bm, bk), sharing, (0..patterns).map(list).collect())?;
-        Ok(Problem { seed: self.seed, ..Problem::new(spec, shape, mask, words) })
+        Ok(Problem { seed: self.seed, ..Problem::new(spec, shape, mask, words)? })
     }
 
     /// All blocks, some, none; several heads and problems.

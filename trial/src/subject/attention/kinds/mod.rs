@@ -10,13 +10,13 @@ mod gradient;
 use std::sync::Arc;
 
 use bsr_codegen::{Dtype, Plan, SplitK};
-use bsr_runtime::attention::{AttentionError, HostVector, fault_of_lists};
+use bsr_runtime::attention::{AttentionError, HostVector, fault_of_lengths, fault_of_lists};
 use bsr_runtime::simulated::Options;
 use bsr_runtime::simulated::lists::ListKernels;
 use half::{bf16, f16};
 
 use super::Problem;
-use super::problem::sinks;
+use super::problem::{lengths, sinks};
 use super::simulate::Tensors;
 use crate::Failure;
 use crate::kinds::{EFFORT, Trial};
@@ -89,6 +89,7 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     for (number, AttentionTrial { problem, .. }) in all.iter_mut().enumerate() {
         problem.vectors = HostVector::varied(spec, &problem.shape, number + round);
         problem.sinks = problem.sinks.take().map(|_| sinks(problem.shape.heads, number + round));
+        problem.lengths = problem.lengths.take().map(|all| lengths(all.len(), all[0], number + round));
     }
     Ok(all)
 }
@@ -123,10 +124,10 @@ impl Trial for AttentionTrial {
 
     /// Divided keys are computed twice.
     fn effort(&self) -> u64 {
-        let Problem { shape, mask, depth, .. } = &self.problem;
+        let Problem { shape, depth, .. } = &self.problem;
         let launches = if self.plan.spec().split.is_on() { 2 } else { 1 };
         let products = 2 * (depth + shape.columns) as u64 + EXPONENTIAL;
-        (launches * products * mask.pairs(shape.batch, shape.heads)).max(1)
+        (launches * products * self.problem.pairs()).max(1)
     }
 
     fn schedules(&self, all: &[Options]) -> Vec<Options> {
@@ -137,7 +138,11 @@ impl Trial for AttentionTrial {
     fn fault_of_lists(&self, lists: &ListKernels) -> Result<Option<String>, Failure> {
         let tiles = self.plan.attention_tiles().filter(|_| self.name != Self::REQUESTED);
         let Some(tiles) = tiles else { return Ok(None) };
-        Ok(fault_of_lists(lists, &tiles, &self.problem.shape, &self.problem.mask, self.ctas)?)
+        let Problem { shape, mask, lengths, .. } = &self.problem;
+        Ok(match lengths {
+            Some(lengths) => fault_of_lengths(lists, &tiles, shape, lengths, self.ctas)?,
+            None => fault_of_lists(lists, &tiles, shape, mask, self.ctas)?,
+        })
     }
 
     fn prepare(&self, kernel: &SimulatedKernel, lists: &Arc<ListKernels>) -> Result<SimulatedKernel, Failure> {
