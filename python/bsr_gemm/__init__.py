@@ -7,6 +7,7 @@
 Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
 Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
+            paged_attention, PageTable
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
 Models      bsr_gemm.transformers, bsr_gemm.stk: names of other libraries (with these, or with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ._lib._device_masks import DeviceMask
     from ._lib._device_patterns import DevicePattern
     from ._lib._flex import flex_attention
+    from ._lib._pages import PageTable, paged_attention
 
 __all__ = [
     "ACTIVATIONS",
@@ -55,6 +57,7 @@ __all__ = [
     "Error",
     "Kernel",
     "KernelError",
+    "PageTable",
     "Pattern",
     "Rows",
     "Sharding",
@@ -73,6 +76,7 @@ __all__ = [
     "linear",
     "linear_batch",
     "nn",
+    "paged_attention",
     "sampled",
     "sddmm",
     "set_tuning",
@@ -108,6 +112,8 @@ _OF_TORCH = {
     "DevicePattern": "._lib._device_patterns",
     "block_sparse_attention": "._lib._block_sparse",
     "flex_attention": "._lib._flex",
+    "PageTable": "._lib._pages",
+    "paged_attention": "._lib._pages",
 }
 
 

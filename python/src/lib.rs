@@ -33,7 +33,7 @@ mod _native {
     use crate::errors::Error;
     #[pymodule_export]
     use crate::gpu::{
-        AttentionWork, Batch, DeviceMask, DevicePattern, Gpu, GradientWork, Loaded, LoadedAttention, LoadedGradient,
+        AttentionWork, Batch, DeviceMask, DevicePages, DevicePattern, Gpu, GradientWork, Loaded, LoadedAttention, LoadedGradient,
         Ready, ReadyAttention, ReadyGradient, Sparse,
     };
     #[pymodule_export]

@@ -58,6 +58,7 @@ _layers
 _attention
 _captured
 _flex
+_pages
 _dynamic
 _parallel_ops
 """

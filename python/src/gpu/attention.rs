@@ -9,7 +9,7 @@ use bsr_runtime::attention::{DevicePattern, DeviceTensor, Inputs, Launcher, Scor
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::DeviceMask;
+use super::{DeviceMask, DevicePages};
 use super::further::AnyVector;
 use crate::array::Kind;
 use crate::attention::{AttentionMask, shared};
@@ -42,6 +42,13 @@ impl LoadedAttention {
     /// Allocates what listing the work of a mask on the GPU takes, for Q and V of these sizes.
     fn listed(&self, py: Python<'_>, mask: &DeviceMask, q: [usize; 4], v: [usize; 4]) -> PyResult<AttentionWork> {
         let pattern = py.detach(|| self.launcher.device_pattern(&mask.mask, shape(q, v))).map_err(refused)?;
+        Ok(AttentionWork { pattern: Arc::new(pattern) })
+    }
+
+    /// Allocates what checking a page table and listing its work takes, for Q of this size and V in pages of this size.
+    fn paged(&self, py: Python<'_>, pages: &DevicePages, q: [usize; 4], v: [usize; 4]) -> PyResult<AttentionWork> {
+        let shape = Shape { keys: pages.pages.shape().keys(), ..shape(q, v) };
+        let pattern = py.detach(|| self.launcher.paged(&pages.pages, shape)).map_err(refused)?;
         Ok(AttentionWork { pattern: Arc::new(pattern) })
     }
 }
