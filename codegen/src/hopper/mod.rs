@@ -5,6 +5,7 @@ pub(crate) mod fused;
 pub(crate) mod fused_plan;
 pub(crate) mod heads;
 pub(crate) mod heads_check;
+pub(crate) mod held;
 pub(crate) mod mainloop;
 mod maps;
 mod operand;

@@ -23,6 +23,8 @@ const WGMMA_OVERHEAD: u32 = 26;
 pub(crate) struct Roles {
     pub(crate) consumers: u32,
     pub(crate) threads: u32,
+    /// CTAs of this size that an SM holds.
+    pub(crate) resident: u32,
     /// Registers a thread at kernel entry: what `ptxas` gives a CTA of this many threads.
     pub(crate) entry_registers: u32,
     pub(crate) producer_registers: u32,
@@ -30,9 +32,9 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
-    /// The size of the CTA, of which an SM holds one.
+    /// The size of the CTA, and how many of them an SM holds.
     pub(crate) fn directives(&self) -> Vec<String> {
-        vec![format!(".maxntid {}, 1, 1", self.threads), ".minnctapersm 1".to_owned()]
+        vec![format!(".maxntid {}, 1, 1", self.threads), format!(".minnctapersm {}", self.resident)]
     }
 
     /// The split for `consumers` warpgroups: the producer gives up registers (`setmaxnreg.dec`), each consumer
@@ -43,13 +45,18 @@ impl Roles {
 
     /// The same with a producer of so many registers a thread.
     pub(crate) fn beside(consumers: u32, producer_registers: u32, arch: &Arch) -> Self {
+        Self::sharing_an_sm(1, consumers, producer_registers, arch)
+    }
+
+    /// The same where an SM holds `resident` such CTAs.
+    pub(crate) fn sharing_an_sm(resident: u32, consumers: u32, producer_registers: u32, arch: &Arch) -> Self {
         let threads = (consumers + 1) * arch.warpgroup;
         let unit = arch.register_unit;
         let most = arch.registers_per_thread / unit * unit;
-        let entry_registers = (arch.registers / threads / unit * unit).min(most);
+        let entry_registers = (arch.registers / resident / threads / unit * unit).min(most);
         let freed = entry_registers * (consumers + 1) - producer_registers;
         let consumer_registers = (freed / consumers / unit * unit).min(240);
-        Self { consumers, threads, entry_registers, producer_registers, consumer_registers }
+        Self { consumers, threads, resident, entry_registers, producer_registers, consumer_registers }
     }
 
     /// Can `ptxas` compile a WGMMA of `n` columns? It wants its accumulators within the registers at entry.

@@ -27,13 +27,14 @@ pub(crate) fn block(what: &str, spec: &KernelSpec, dtype: Dtype, of: &str) -> Ro
 
 /// Threads and registers of the roles, and what the accumulators take of these.
 pub(crate) fn roles(roles: &Roles, (accumulators, why): (u32, String)) -> [Row; 3] {
-    let Roles { consumers, threads, entry_registers: entry, producer_registers, consumer_registers } = *roles;
+    let Roles { consumers, threads, resident, entry_registers: entry, producer_registers, consumer_registers } = *roles;
     let (producer, consumer, warpgroups) = (producer_registers, consumer_registers, consumers + 1);
     let sum = producer + consumers * consumer;
     let budget = format!("{producer} + {consumers} x {consumer} = {sum} <= {entry} x {warpgroups} at entry");
     let warpgroup = threads / warpgroups;
+    let sharing = if resident > 1 { format!("; an SM holds {resident} CTAs") } else { String::new() };
     [
-        row("threads", threads.to_string(), format!("({consumers} consumers + 1 producer) x {warpgroup}")),
+        row("threads", threads.to_string(), format!("({consumers} consumers + 1 producer) x {warpgroup}{sharing}")),
         row("accumulators", format!("{accumulators} registers"), why),
         row("registers", format!("{producer} | {consumer}"), format!("producer | consumer; {budget}")),
     ]

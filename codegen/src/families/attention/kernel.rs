@@ -46,7 +46,12 @@ impl KernelPlan for AttentionPlan {
             1 => format!("{} step(s) per block", s.bk / t.step),
             blocks => format!("{blocks} blocks of a row, adjacent or not"),
         };
-        let scores = format!("{} instruction(s), Q and K from shared memory", t.depth / 16);
+        let of_queries = match t.held {
+            0 => "Q and K from shared memory".to_owned(),
+            held if 16 * held == t.depth => "Q from registers and K from shared memory".to_owned(),
+            held => format!("{held} with Q from registers, the others from shared memory"),
+        };
+        let scores = format!("{} instruction(s), {of_queries}", t.depth / 16);
         let values = format!("{} instruction(s), P from registers and V transposed", t.step / 16);
         let of_block = format!("queries x keys of Q K^T, {} columns per head", t.columns_words());
         let mut rows = vec![

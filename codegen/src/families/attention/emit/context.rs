@@ -10,6 +10,7 @@ use super::score::Score;
 use super::softmax::Softmax;
 use crate::hopper::Roles;
 use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
+use crate::hopper::held::Held;
 use crate::hopper::permuted::swizzle;
 use crate::plan::AttentionTiles;
 
@@ -24,6 +25,8 @@ pub(super) struct Context {
     values: Boxes,
     step: Step,
     descriptors: Descriptors,
+    /// Slices of Q that stay in registers.
+    held: Vec<Held>,
     scores: Scores,
     output: Output,
     softmax: Softmax,
@@ -167,6 +170,7 @@ impl Context {
                 values: format!("{:#018x}", plan.values.descriptor()),
                 consumer_bytes,
             },
+            held: held(plan),
             scores: product::scores(plan),
             output: product::output(plan),
             softmax: Softmax::new(plan),
@@ -186,6 +190,12 @@ impl Context {
             exchange: plan.workspace.as_ref().map(|workspace| Exchange::new(plan, workspace)),
         }
     }
+}
+
+fn held(plan: &AttentionPlan) -> Vec<Held> {
+    let buffer = ("%r_query_stage", plan.memory.query_bytes, 0);
+    let of_queries = |slices| Held::new(product::QUERIES, &plan.queries, slices, buffer);
+    Some(plan.tiling.held).filter(|slices| *slices > 0).map(of_queries).into_iter().collect()
 }
 
 fn memory(plan: &AttentionPlan) -> Memory {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
 use crate::hopper::wgmma::{modifiers, register_list, register_modifiers, shape};
-use crate::hopper::wgmma_k;
+use crate::hopper::{held, wgmma_k};
 use crate::plan::Major;
 
 /// S = Q K^T of a step: descriptors in units of 16 bytes from those of the stage.
@@ -12,12 +12,16 @@ use crate::plan::Major;
 pub(super) struct Scores {
     shape: String,
     modifiers: String,
+    /// Modifiers of an instruction that reads Q from registers.
+    held_modifiers: String,
     sums: String,
     slices: Vec<ScoreSlice>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct ScoreSlice {
+    /// Registers of Q, or nothing.
+    held: String,
     query: u32,
     key: u32,
     scale_d: &'static str,
@@ -39,6 +43,8 @@ struct OutputSlice {
     value: u32,
 }
 
+/// The operand of which slices are held.
+pub(super) const QUERIES: usize = 0;
 /// A 16-byte unit, which descriptors count in.
 const UNIT: u32 = 16;
 
@@ -46,6 +52,7 @@ pub(super) fn scores(plan: &AttentionPlan) -> Scores {
     let t = &plan.tiling;
     let depth = wgmma_k(plan.spec.a);
     let slice = |k: u32| ScoreSlice {
+        held: if k / depth < t.held { held::registers(QUERIES, k / depth).join(", ") } else { String::new() },
         query: plan.queries.k_offset(k) / UNIT,
         key: plan.keys.k_offset(k) / UNIT,
         scale_d: if k == 0 { "%p_overwrite" } else { "%p_add" },
@@ -53,6 +60,7 @@ pub(super) fn scores(plan: &AttentionPlan) -> Scores {
     Scores {
         shape: shape(t.step, (plan.spec.a, plan.spec.b)),
         modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
+        held_modifiers: register_modifiers(Major::K),
         sums: register_list((0..t.step / 2).map(sum)),
         slices: (0..t.depth).step_by(depth as usize).map(slice).collect(),
     }

@@ -6,6 +6,11 @@ use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES};
 use crate::plan::PlanError;
 use crate::{Arch, KernelSpec};
 
+/// Shared memory of a CTA of those that share an SM.
+fn shared_bytes(tiling: &Tiling, arch: &Arch) -> u32 {
+    (arch.shared_bytes_per_sm / tiling.roles.resident - arch.shared_bytes_reserved).min(arch.shared_bytes)
+}
+
 /// Bytes of a word: of the record of a tile, and of each run of keys of a step.
 const WORD: u32 = 4;
 /// Stages below which a product would wait for each load.
@@ -53,9 +58,10 @@ impl Memory {
         let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words;
         let of_stage = key_bytes + value_bytes + 2 * 2 * BARRIER + WORD * tiling.blocks;
         // Words are read as vectors of 16 bytes.
-        let spare = if spec.page.is_some() { 16 + BARRIER } else { 16 };
-        let room = |query_stages: u32| (arch.shared_bytes - spare).saturating_sub(query_stages * of_query) / of_stage;
-        let query_stages = if room(2) >= FEWEST_STAGES { 2 } else { 1 };
+        let (shared, spare) = (shared_bytes(tiling, arch), if spec.page.is_some() { 16 + BARRIER } else { 16 });
+        let room = |query_stages: u32| (shared - spare).saturating_sub(query_stages * of_query) / of_stage;
+        // Another CTA of the SM computes while this one stores O from its only buffer.
+        let query_stages = if tiling.roles.resident == 1 && room(2) >= FEWEST_STAGES { 2 } else { 1 };
         let most = room(query_stages);
         let stages = spec.stages.unwrap_or(most.min(MOST_STAGES));
         if stages < FEWEST_STAGES || stages > most {
@@ -68,7 +74,7 @@ impl Memory {
                     pair_words(key_bytes, value_bytes),
                     tiling.step,
                     tiling.columns_words(),
-                    arch.shared_bytes
+                    shared
                 ),
                 match most >= FEWEST_STAGES {
                     true => format!("stages = {most}, or fewer"),

@@ -1,5 +1,6 @@
 //! Step 2: the work tile: queries of the consumers, keys of a step, registers.
 
+use crate::hopper::held::{SLICE, SLICE_REGISTERS};
 use crate::hopper::{Roles, score_vectors};
 use crate::plan::PlanError;
 use crate::spec::Key;
@@ -11,20 +12,28 @@ pub(crate) const WG_ROWS: u32 = 64;
 const WIDEST_STEP: u32 = 128;
 /// K of one WGMMA.
 const UNIT: u32 = 16;
+/// Keys of the largest step for which Q is held in registers: WGMMA then reads as much of Q as of K, and shared memory would
+/// limit it.
+const WIDEST_HELD: u32 = 64;
+/// Registers of a thread beside the slices of Q that it holds, and all else.
+const BESIDE_HELD: u32 = 8;
 /// Words that say which part of a tile a work tile is.
 const PART_WORDS: u32 = 4;
 /// Warpgroups that compute, the most first. At 64 columns a consumer waits for its own instructions more than for the tensor
 /// cores, and a third one fills the time; it leaves no registers for vectors of a score. The loads of long queries take
 /// registers of the producer.
-const CONSUMERS: [Consumers; 3] = [
-    Consumers { number: 3, producer: 32, overhead: 24, most_score: 8, widest: 64, deepest: 64 },
-    Consumers { number: 2, producer: 40, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 192 },
-    Consumers { number: 2, producer: 56, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 256 },
+const CONSUMERS: [Consumers; 4] = [
+    Consumers { number: 3, resident: 1, producer: 32, overhead: 24, most_score: 8, widest: 64, deepest: 64 },
+    Consumers { number: 2, resident: 1, producer: 40, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 192 },
+    Consumers { number: 2, resident: 1, producer: 56, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 256 },
+    Consumers { number: 1, resident: 2, producer: 40, overhead: 36, most_score: u32::MAX, widest: 0, deepest: 0 },
 ];
 
 #[derive(Clone, Copy, Debug)]
 struct Consumers {
     number: u32,
+    /// CTAs that an SM holds: one alone leaves the tensor cores idle during its softmax.
+    resident: u32,
     /// Registers of a producer's thread.
     producer: u32,
     /// Registers of a consumer's thread beside O, S, P and the score: maxima, sums, addresses, descriptors.
@@ -54,6 +63,8 @@ pub(crate) struct Tiling {
     pub(crate) columns: u32,
     /// Registers of a thread for what the score keeps of its queries and its head.
     pub(crate) score: u32,
+    /// Slices of Q's columns that consumers hold in registers.
+    pub(crate) held: u32,
     /// All consumers compute the same blocks.
     pub(crate) uniform: bool,
     /// Words of a work tile: six, one for each consumer, and the number of keys where these are in pages, in vectors of four;
@@ -88,8 +99,8 @@ impl Tiling {
 
     fn new(spec: &KernelSpec, consumers: Consumers, (step, score): (u32, u32), arch: &Arch) -> Self {
         let rows = consumers.number * WG_ROWS;
-        Self {
-            roles: Roles::beside(consumers.number, consumers.producer, arch),
+        let tiling = Self {
+            roles: Roles::sharing_an_sm(consumers.resident, consumers.number, consumers.producer, arch),
             rows,
             pack: spec.pack_heads.unwrap_or(1),
             step,
@@ -97,11 +108,20 @@ impl Tiling {
             depth: spec.score_depth(),
             columns: spec.bn,
             score,
+            held: 0,
             uniform: spec.bm.is_multiple_of(rows),
             words: (6 + consumers.number + u32::from(spec.page.is_some())).next_multiple_of(4)
                 + if spec.split.is_on() { PART_WORDS } else { 0 },
             overhead: consumers.overhead,
-        }
+        };
+        Self { held: tiling.held(), ..tiling }
+    }
+
+    /// All that there are registers for, where it helps.
+    fn held(&self) -> u32 {
+        let taken = self.registers().iter().sum::<u32>() + self.overhead + self.score + BESIDE_HELD;
+        let room = self.roles.consumer_registers.saturating_sub(taken) / SLICE_REGISTERS;
+        if self.step > WIDEST_HELD { 0 } else { room.min(self.depth / SLICE) }
     }
 
     /// Registers of a thread for S, O and P.
@@ -184,7 +204,7 @@ fn other_consumers(spec: &KernelSpec, score: u32) -> PlanError {
             Some(most) => {
                 format!("the score takes {score} registers, and a thread of {number} consumers has {most} for it")
             }
-            None => "a work tile has 64 queries for each of 2 or 3 consumer warpgroups".to_owned(),
+            None => "a work tile has 64 queries for each of 1, 2 or 3 consumer warpgroups".to_owned(),
         },
         "consumers = 2, or drop `consumers`",
     )

@@ -8,6 +8,7 @@ use super::product::{self, Gradient, Product};
 use super::score::Score;
 use crate::epilogue::widen;
 use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
+use crate::hopper::held::Held;
 use crate::hopper::permuted::swizzle;
 use crate::hopper::{OperandTile, Roles};
 use crate::plan::{AttentionTiles, GradientTiles};
@@ -108,24 +109,6 @@ struct Step {
     stored: u32,
     partial: u32,
     bytes: u32,
-}
-
-/// Fragments of one operand that consumers load before a tile's first step.
-#[derive(Clone, Debug, Serialize)]
-struct Held {
-    /// Which of the two operands.
-    operand: usize,
-    span: u32,
-    swizzle_shift: u32,
-    swizzle_mask: u32,
-    slices: Vec<HeldSlice>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct HeldSlice {
-    registers: [String; 4],
-    flip: u32,
-    offset: u32,
 }
 
 /// delta = rowsum(dO * O): what a thread reads of its two rows, a quarter of the columns.
@@ -286,21 +269,8 @@ fn memory(plan: &GradientPlan) -> Memory {
 
 fn held(plan: &GradientPlan) -> Vec<Held> {
     let of_operand = |operand: usize| {
-        let tile = &plan.operands.fixed[operand];
-        let (swizzle_shift, swizzle_mask) = swizzle(tile.span);
-        // 16 columns of two bytes.
-        let slice = |number: u32| HeldSlice {
-            registers: product::held(operand, number),
-            flip: 32 * number % tile.span,
-            offset: 32 * number / tile.span * tile.panel_bytes(),
-        };
-        Held {
-            operand,
-            span: tile.span,
-            swizzle_shift,
-            swizzle_mask,
-            slices: (0..plan.tiling.held[operand]).map(slice).collect(),
-        }
+        let buffer = ("%r_set", plan.memory.fixed_bytes[operand], plan.memory.fixed_offsets[operand]);
+        Held::new(operand, &plan.operands.fixed[operand], plan.tiling.held[operand], buffer)
     };
     [0, 1].into_iter().filter(|operand| plan.tiling.held[*operand] > 0).map(of_operand).collect()
 }

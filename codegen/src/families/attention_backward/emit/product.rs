@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::super::plan::GradientPlan;
 use crate::hopper::wgmma::{modifiers, register_list, register_modifiers, shape};
-use crate::hopper::wgmma_k;
+use crate::hopper::{held, wgmma_k};
 use crate::plan::Major;
 
 /// A 16-byte unit, which descriptors count in.
@@ -59,7 +59,11 @@ pub(super) fn products(plan: &GradientPlan) -> [Product; 2] {
     let product = |number: usize, columns: u32, sum: fn(u32) -> String, registers: [&'static str; 2]| {
         let (fixed, passing) = (plan.operands.fixed[number], plan.operands.passing[number]);
         let slice = |k: u32| Slice {
-            held: if k / depth < t.held[number] { held(number, k / depth).join(", ") } else { String::new() },
+            held: if k / depth < t.held[number] {
+                held::registers(number, k / depth).join(", ")
+            } else {
+                String::new()
+            },
             fixed: fixed.k_offset(k) / UNIT,
             passing: passing.k_offset(k) / UNIT,
             scale_d: if k == 0 { "%p_overwrite" } else { "%p_add" },
@@ -108,11 +112,6 @@ fn gradient(plan: &GradientPlan, number: usize, columns: u32, [sum, fragment]: [
         units: plan.memory.passing_bytes[number] / UNIT,
         slices: (0..plan.tiling.step / depth).map(slice).collect(),
     }
-}
-
-/// The registers of a slice of the tile's rows.
-pub(super) fn held(number: usize, slice: u32) -> [String; 4] {
-    [0, 1, 2, 3].map(|i| format!("%r_held{number}_{}", 4 * slice + i))
 }
 
 /// A register of S, then of P.

@@ -1,6 +1,7 @@
 //! Step 2: the work tile: rows of the consumers, rows of a step, registers.
 
 use crate::epilogue::Program;
+use crate::hopper::held::{SLICE, SLICE_REGISTERS};
 use crate::hopper::{Roles, score_vectors};
 use crate::plan::{AttentionTiles, GradientSide, GradientTiles, PlanError};
 use crate::{Arch, KernelSpec, Op};
@@ -20,9 +21,6 @@ const OVERHEAD: u32 = 36;
 const OVERHEAD_BY_PAIRS: u32 = 28;
 /// The same where rows of the tile stay in registers, of the operand of S and of that of dP, which then are all that is left.
 const BESIDE_HELD: [u32; 2] = [28, 40];
-/// Columns of a slice of the tile's rows, and registers of a thread for it.
-const SLICE: u32 = 16;
-const SLICE_REGISTERS: u32 = 4;
 /// Words of a work tile.
 const TILE_WORDS: u32 = 8;
 
