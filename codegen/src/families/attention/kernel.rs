@@ -150,7 +150,8 @@ impl KernelPlan for AttentionPlan {
 
     fn profile(&self) -> Profile {
         let (t, stages) = (&self.tiling, self.memory.stages);
-        heads::profile((t.rows, t.columns), t.roles.consumers, (t.step, stages), self.spec.bk)
+        let profile = heads::profile((t.rows, t.columns), t.roles.consumers, (t.step, stages), self.spec.bk);
+        Profile { resident: t.roles.resident, ..profile }
     }
 
     fn numbers(&self, spec: KernelSpec) -> String {

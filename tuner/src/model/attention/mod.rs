@@ -122,6 +122,8 @@ struct Listed {
     /// How many heads the problem has for each that is listed.
     heads: f64,
     consumers: f64,
+    /// CTAs with work for each SM that has any.
+    sharing: f64,
     hbm_bytes: f64,
 }
 
@@ -129,10 +131,13 @@ impl Listed {
     fn new(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Option<Self> {
         let (shape, heads) = sizes(tiles, problem);
         let mask = Mask::of_structure(Shape::of(problem).structure()?, |_, _| false).ok()?;
-        let work = AttentionWork::new(tiles, &shape, &mask, card.sms as u32).ok()?;
+        let resident = plan.profile().resident;
+        let work = AttentionWork::new(tiles, &shape, &mask, card.sms as u32 * resident).ok()?;
         let of_cta = |cta: &[u32]| (cta[0]..cta[1]).map(|at| Tile::read(tiles, &work, at as usize)).collect();
         let Amounts { read, written, .. } = Amounts::new(plan, tiles, problem);
+        let busy = work.heads.windows(2).filter(|cta| cta[0] < cta[1]).count();
         Some(Self {
+            sharing: (busy as f64 / card.sms as f64).clamp(1.0, f64::from(resident)),
             ctas: work.heads.windows(2).map(of_cta).collect(),
             places: work.places as usize,
             step: Step::new(plan, tiles),
@@ -143,13 +148,13 @@ impl Listed {
     }
 
     fn prediction(&self, costs: &Costs, card: &Card) -> Prediction {
-        let step = self.step.us(costs, card, self.ctas.len() as f64);
+        let step = self.step.us(costs, card, (self.ctas.len() as f64, self.sharing));
         let mut passed_on = vec![0.0; self.places];
         let (mut last, mut all) = (0.0_f64, TileTime::default());
         for cta in &self.ctas {
             let mut now = 0.0;
             for tile in cta {
-                let time = tile.time(costs, &step, self.consumers);
+                let time = tile.time(costs, &step, (self.consumers, self.sharing));
                 now += time.us;
                 all.add(&time);
                 // A CTA waits for parts of CTAs of lower numbers, or for earlier ones of its own.
@@ -162,7 +167,7 @@ impl Listed {
         }
         let sms = card.sms as f64;
         let on_average = |us: f64| us / sms * self.heads;
-        let (even, busiest) = (on_average(all.us), last * self.heads);
+        let (even, busiest) = (on_average(all.us) / self.sharing, last * self.heads);
         let hbm = self.hbm_bytes / (card.hbm_tbs * 1e6);
         let terms = [
             (What::Tensor, on_average(all.tensor)),
@@ -214,10 +219,10 @@ impl Step {
         Self { flops: 2.0 * pairs * both, exponentials: pairs, bytes: keys * both * f64::from(spec.a.bytes()) }
     }
 
-    fn us(&self, costs: &Costs, card: &Card, ctas: f64) -> StepTime {
+    fn us(&self, costs: &Costs, card: &Card, (ctas, sharing): (f64, f64)) -> StepTime {
         let sms = card.sms as f64;
         // An SM takes no more than its port lets through, however few others there are.
-        let l2 = (card.l2_tbs * 1e6 / ctas.max(1.0)).min(card.rates.port);
+        let l2 = (card.l2_tbs * 1e6 / ctas.max(1.0)).min(card.rates.port / sharing);
         StepTime {
             tensor: self.flops / (costs.faster * card.dense_tflops * 1e6 / sms),
             exponentials: self.exponentials * (1.0 + costs.beside)
@@ -281,7 +286,7 @@ impl Tile {
         Self { steps: f64::from(words[5]), computed: f64::from(computed), collects, to }
     }
 
-    fn time(&self, costs: &Costs, step: &StepTime, consumers: f64) -> TileTime {
+    fn time(&self, costs: &Costs, step: &StepTime, (consumers, sharing): (f64, f64)) -> TileTime {
         let (tensor, exponentials) = (self.computed * step.tensor, self.computed * step.exponentials);
         let l2 = self.steps * step.l2;
         // Of the steps, those that all consumers compute; a lone one takes turns with nobody.
@@ -293,7 +298,12 @@ impl Tile {
         let exchanges = self.collects.len() + usize::from(self.to.is_some());
         let part = if exchanges > 0 { costs.part_us + costs.exchange_us * exchanges as f64 } else { 0.0 };
         let (barriers, ends) = (self.steps * costs.step_us, costs.tile_us + part);
-        let us = both(core, l2, costs.sharpness) + barriers + ends;
+        // CTAs that share an SM wait at their barriers at the same time, and for the SM one after the other.
+        let work = match sharing > 1.0 {
+            true => both(both(core + barriers, l2, costs.sharpness), sharing * serialized, costs.sharpness),
+            false => both(core, l2, costs.sharpness) + barriers,
+        };
+        let us = work + ends;
         TileTime { us, tensor, exponentials, l2, barriers, ends }
     }
 }

@@ -47,6 +47,42 @@ const DECODE: [(usize, usize, usize, &str, f64); 10] = [
     (16, 1, 16384, ", pack_heads = 4", 237.2),
 ];
 
+/// Heads, queries and keys, blocks a row, and what kernels of 64 x 64 blocks took, by [`OF_SMALL_BLOCKS`]: 128 columns, bf16, an
+/// H100, cold L2 (`benches/LOG.md`, 64).
+const SMALL_BLOCKS: [(usize, usize, &str, [f64; 5]); 8] = [
+    (8, 1024, "topk:4", [14.2, 12.4, 12.8, 10.5, 10.9]),
+    (12, 2048, "topk:6", [26.4, 22.9, 22.8, 21.6, 22.1]),
+    (2, 4096, "topk:16", [25.7, 23.6, 23.6, 17.2, 17.8]),
+    (24, 4096, "topk:8", [75.5, 63.6, 64.1, 67.5, 68.1]),
+    (24, 8192, "topk:16", [247.7, 210.7, 210.7, 221.2, 220.5]),
+    (1, 8192, "topk:64", [63.7, 63.6, 47.6, 46.0, 37.4]),
+    (12, 32768, "topk:32", [961.6, 868.7, 861.9, 838.4, 838.2]),
+    (16, 16384, "topk:64", [1131.8, 1045.6, 1047.0, 1042.0, 1048.3]),
+];
+const OF_SMALL_BLOCKS: [&str; 5] = [
+    "consumers = 2, k_step = 128",
+    "consumers = 2, k_step = 64",
+    "consumers = 2, k_step = 64, split = auto",
+    "consumers = 1",
+    "consumers = 1, split = auto",
+];
+
+#[test]
+fn kernels_of_small_blocks_are_sorted() {
+    let (card, _) = super::super::for_gpu("NVIDIA H100 80GB HBM3", None);
+    for (heads, queries, pattern, measured) in SMALL_BLOCKS {
+        let predicted = OF_SMALL_BLOCKS.map(|keys| {
+            let spec = format!("op = attention, bm = 64, bn = 128, bk = 64, dtype = bf16, {keys}").parse().unwrap();
+            let heads = Heads { batch: 1, heads, key_heads: heads };
+            predict(&Plan::new(&spec).unwrap(), &problem(&spec, (queries, queries), heads, pattern), &card).us
+        });
+        eprintln!("{heads:>2} x {queries:>5}, {pattern:>7}: {predicted:>7.1?}, measured {measured:?}");
+        let taken = (0..5).min_by(|x, y| predicted[*x].total_cmp(&predicted[*y])).unwrap();
+        let best = measured.into_iter().fold(f64::INFINITY, f64::min);
+        assert!(measured[taken] < 1.08 * best, "{heads} x {queries}, {pattern}: {}", OF_SMALL_BLOCKS[taken]);
+    }
+}
+
 fn problem(spec: &KernelSpec, (queries, keys): (usize, usize), heads: Heads, pattern: &str) -> TuningProblem {
     let words: Pattern = pattern.parse().unwrap();
     let structure = words.structure(queries, keys, (spec.bm as usize, spec.bk as usize), 1).unwrap();

@@ -21,7 +21,8 @@ const BESIDE_HELD: u32 = 8;
 const PART_WORDS: u32 = 4;
 /// Warpgroups that compute, the most first. At 64 columns a consumer waits for its own instructions more than for the tensor
 /// cores, and a third one fills the time; it leaves no registers for vectors of a score. The loads of long queries take
-/// registers of the producer.
+/// registers of the producer. One alone, where it is asked for, shares its SM with another CTA: neighbouring rows of blocks then
+/// load no keys together, and neither waits for the other's.
 const CONSUMERS: [Consumers; 4] = [
     Consumers { number: 3, resident: 1, producer: 32, overhead: 24, most_score: 8, widest: 64, deepest: 64 },
     Consumers { number: 2, resident: 1, producer: 40, overhead: 36, most_score: u32::MAX, widest: 256, deepest: 192 },
