@@ -81,7 +81,10 @@ impl KernelPlan for AttentionPlan {
             None => (number, format!("at {}: full and empty of Q, K and V", m.barriers_offset)),
             Some(_) => (
                 number + 1,
-                format!("at {}: full and empty of Q, K and V; at {}: of the last page of V", m.barriers_offset, m.tail_offset),
+                format!(
+                    "at {}: full and empty of Q, K and V; at {}: of the last page of V",
+                    m.barriers_offset, m.tail_offset
+                ),
             ),
         };
         rows.extend([
