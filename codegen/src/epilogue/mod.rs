@@ -155,7 +155,7 @@ impl Epilogue {
         let program = read(self.text).or_else(|_| read_score(self.text));
         let program = program.expect("the text was written by an epilogue or a score");
         Self::new(program);
-        *programs().get(self.text).expect("it was just put there")
+        programs().get(self.text).expect("it was just put there")
     }
 }
 
