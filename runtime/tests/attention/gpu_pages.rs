@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bsr_runtime::attention::{DevicePages, DeviceTensor, HostPages, Inputs, Launcher, Mask, Shape};
-use bsr_runtime::gpu::{DeviceBuffer, Graph, Stream};
+use bsr_runtime::gpu::{DeviceBuffer, Graph, Stream, StreamRef};
 use half::bf16;
 
 use crate::gpu::device;
@@ -45,7 +45,7 @@ fn one_graph_serves_every_length_and_reports_a_wrong_page() {
         let pattern = launcher.paged(&pages, *shape).unwrap();
         let mut output = DeviceTensor::<bf16>::uninit(&device, q.sizes(), *order).unwrap();
         let mut sums = DeviceBuffer::<f32>::uninit(&device, shape.rows()).unwrap();
-        let mut launch = |stream, output: &mut DeviceTensor<bf16>, sums: &mut DeviceBuffer<f32>| {
+        let launch = |stream: StreamRef<'_>, output: &mut DeviceTensor<bf16>, sums: &mut DeviceBuffer<f32>| {
             let inputs = Inputs::from((&q, &k, &v, operands.scale));
             launcher.launch(stream, inputs, &pattern, output, Some(sums))
         };
