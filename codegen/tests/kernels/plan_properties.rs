@@ -16,7 +16,7 @@ const SHARED: u64 = 232_448;
 const REGISTERS: u64 = 65_536;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_spec_is_planned_within_the_limits_or_refused_with_help(spec in any_spec(), way in 0..4) {

@@ -17,8 +17,8 @@ use crate::tell;
 /// Clusters that share a small problem: each has several tiles.
 const CLUSTERS: u32 = 2;
 
-/// Runs the kernels of a table, each once: every `stride`-th of them, or all with `BSR_EVERY_KERNEL` set. Debug builds
-/// step over most, since the simulator's few seconds a hundred kernels add up over all tables.
+/// Runs the kernels of a table, each once: in debug builds one in `stride` shares, since the simulator's few seconds a hundred
+/// kernels add up over all tables, or all with `BSR_EVERY_KERNEL` set.
 ///
 /// # Panics
 /// When kernels fail, after all have run, with one paragraph for each.

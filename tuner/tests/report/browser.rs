@@ -2,28 +2,20 @@
 //!
 //! `BSR_SCREENSHOTS=DIR` keeps pictures of it.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bsr_tuner::report::{ReportData, render, top};
 use bsr_tuner::{TraceOf, Traced, TracedTimes};
-use headless_chrome::protocol::cdp::types::Event;
-use headless_chrome::protocol::cdp::{Emulation, Log, Network, Page, Runtime};
-use headless_chrome::{Browser, LaunchOptions, Tab};
+use serde_json::json;
 
+use crate::chromium::{PATIENCE, Page};
 use crate::sample::{large, recorded, sample};
 
-/// How long a test waits for the browser: it fails rather than hang.
-const PATIENCE: Duration = Duration::from_secs(600);
-
-/// One page in a browser of its own, and what went wrong in it.
+/// One page in a browser of its own.
 struct Shown {
-    tab: Arc<Tab>,
-    complaints: Arc<Mutex<Vec<String>>>,
-    requests: Arc<Mutex<Vec<String>>>,
-    _browser: Browser,
+    page: Page,
     _folder: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
 }
@@ -61,50 +53,9 @@ impl Shown {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("report.html");
         std::fs::write(&file, render(data).unwrap()).unwrap();
-        let args = ["--disable-component-update", "--no-default-browser-check"];
-        let args = args.iter().chain(options);
-        let options = LaunchOptions {
-            path: Some(path),
-            sandbox: false,
-            enable_gpu: true,
-            window_size: Some((1280, 900)),
-            idle_browser_timeout: PATIENCE,
-            args: args.map(OsStr::new).collect(),
-            ..LaunchOptions::default()
-        };
-        let browser = Browser::new(options).unwrap();
-        let tab = browser.new_tab().unwrap();
-        tab.set_default_timeout(PATIENCE);
-        let (complaints, requests) = (Arc::new(Mutex::new(vec![])), Arc::new(Mutex::new(vec![])));
-        let (complain, request) = (complaints.clone(), requests.clone());
-        tab.add_event_listener(Arc::new(move |event: &Event| match event {
-            Event::RuntimeExceptionThrown(thrown) => {
-                complain.lock().unwrap().push(format!("{:?}", thrown.params.exception_details));
-            }
-            Event::RuntimeConsoleAPICalled(call) => {
-                use Runtime::ConsoleAPICalledEventTypeOption as Kind;
-                if matches!(call.params.Type, Kind::Error | Kind::Warning | Kind::Assert) {
-                    complain.lock().unwrap().push(format!("{:?}", call.params.args));
-                }
-            }
-            Event::LogEntryAdded(added) if added.params.entry.level == Log::LogEntryLevel::Error => {
-                complain.lock().unwrap().push(format!("{:?}", added.params.entry));
-            }
-            Event::NetworkRequestWillBeSent(sent) => request.lock().unwrap().push(sent.params.request.url.clone()),
-            _ => {}
-        }))
-        .unwrap();
-        tab.enable_runtime().unwrap().enable_log().unwrap();
-        tab.call_method(Network::Enable {
-            max_total_buffer_size: None,
-            max_resource_buffer_size: None,
-            max_post_data_size: None,
-            report_direct_socket_traffic: None,
-            enable_durable_messages: None,
-        })
-        .unwrap();
-        tab.navigate_to(&format!("file://{}", file.display())).unwrap();
-        let shown = Self { tab, complaints, requests, _browser: browser, _folder: folder, _turn: turn };
+        let page = Page::open(&path, &folder.path().join("profile"), options);
+        page.call("Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
+        let shown = Self { page, _folder: folder, _turn: turn };
         // Right after the address is given there is no document yet.
         shown.until("document.documentElement?.dataset.ready > 0");
         Some(shown)
@@ -112,18 +63,14 @@ impl Shown {
 
     /// What an expression is, as JSON.
     fn value(&self, expression: &str) -> serde_json::Value {
-        let found = self.tab.evaluate(&format!("JSON.stringify({expression})"), true);
-        let found = found.unwrap_or_else(|error| panic!("{expression}: {error}"));
-        let text = found.value.unwrap_or_else(|| panic!("{expression}: {found:?}", found = found.description));
-        serde_json::from_str(text.as_str().unwrap()).unwrap()
+        self.page.evaluate(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
     fn until(&self, condition: &str) {
         let end = Instant::now() + PATIENCE;
         // One document may give way to another while it is asked.
-        let holds = || self.tab.evaluate(&format!("Boolean({condition})"), false).ok()?.value?.as_bool();
-        while holds() != Some(true) {
-            assert!(Instant::now() < end, "never {condition}; {:?}", self.complaints.lock().unwrap());
+        while self.page.evaluate(&format!("Boolean({condition})")) != Ok(json!(true)) {
+            assert!(Instant::now() < end, "never {condition}; {:?}", self.page.complaints());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -151,12 +98,6 @@ impl Shown {
         self.column(name).iter().filter_map(|text| text.parse().ok()).collect()
     }
 
-    /// A click with the mouse, where the thing is.
-    fn click(&self, selector: &str) {
-        let element = self.tab.find_element(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-        element.scroll_into_view().unwrap().click().unwrap();
-    }
-
     fn choose(&self, select: &str, value: &str) {
         self.value(&format!(
             "(select => {{ select.value = '{value}'; select.dispatchEvent(new Event('change')); return 0; }})(document.getElementById('{select}'))"
@@ -164,24 +105,8 @@ impl Shown {
     }
 
     fn screen(&self, width: u32, height: u32) {
-        self.tab
-            .call_method(Emulation::SetDeviceMetricsOverride {
-                width,
-                height,
-                device_scale_factor: 1.0,
-                mobile: false,
-                scale: None,
-                screen_width: None,
-                screen_height: None,
-                position_x: None,
-                position_y: None,
-                dont_set_visible_size: None,
-                screen_orientation: None,
-                viewport: None,
-                display_feature: None,
-                device_posture: None,
-            })
-            .unwrap();
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.page.call("Emulation.setDeviceMetricsOverride", size);
         std::thread::sleep(Duration::from_millis(600));
     }
 
@@ -192,14 +117,14 @@ impl Shown {
         let (width, height) = (size[0].as_u64().unwrap() as u32, size[1].as_u64().unwrap() as u32);
         self.value("(scrollTo(0, 0), 0)");
         self.screen(width, height);
-        let png = self.tab.capture_screenshot(Page::CaptureScreenshotFormatOption::Png, None, None, true).unwrap();
+        let png = self.page.picture();
         std::fs::write(Path::new(&folder).join(format!("{name}.png")), png).unwrap();
         self.screen(width, 900);
     }
 
     fn is_well(&self) {
-        assert_eq!(*self.complaints.lock().unwrap(), Vec::<String>::new());
-        for url in self.requests.lock().unwrap().iter() {
+        assert_eq!(self.page.complaints(), Vec::<String>::new());
+        for url in self.page.requests() {
             let local = ["file:", "data:", "blob:"].iter().any(|scheme| url.starts_with(scheme));
             assert!(local, "the page asks for {url}");
         }
@@ -227,23 +152,22 @@ fn a_browser_shows_sorts_filters_and_draws() {
         ));
         format!("#table thead th:nth-child({at}) button")
     };
-    shown.click(&head("us"));
+    shown.page.click(&head("us"));
     let times = shown.numbers("us");
     assert!(times.windows(2).all(|pair| pair[0] <= pair[1]), "{times:?}");
-    shown.click(&head("us"));
+    shown.page.click(&head("us"));
     let times = shown.numbers("us");
     assert!(times.windows(2).all(|pair| pair[0] >= pair[1]), "{times:?}");
     assert_eq!(shown.value("document.querySelectorAll('#table th[aria-sort=descending]').length"), 1);
     // Without a mouse.
-    shown.tab.find_element(&head("ratio")).unwrap().focus().unwrap();
-    shown.tab.press_key("Enter").unwrap();
+    shown.page.press_enter(&head("ratio"));
     let ratios = shown.numbers("ratio");
     assert!(ratios.windows(2).all(|pair| pair[0] >= pair[1]) && ratios.len() > 40, "{ratios:?}");
 
     // Filters: words, conditions, verdicts.
     let everything = shown.value("document.getElementById('count').innerText").as_str().unwrap().to_owned();
-    shown.click("#filter");
-    shown.tab.type_str("bn=256 ratio>0.5").unwrap();
+    shown.page.click("#filter");
+    shown.page.type_text("bn=256 ratio>0.5");
     assert!(shown.column("bn").iter().all(|bn| bn == "256") && !shown.column("bn").is_empty());
     assert!(shown.numbers("ratio").iter().all(|ratio| *ratio > 0.5));
     assert_ne!(shown.value("document.getElementById('count').innerText"), everything.as_str());
@@ -253,20 +177,19 @@ fn a_browser_shows_sorts_filters_and_draws() {
     shown.choose("verdict", "");
     assert_eq!(shown.value("document.getElementById('count').innerText"), everything.as_str());
     let first = shown.column("#");
-    shown.click("#next");
+    shown.page.click("#next");
     assert_ne!(shown.column("#"), first);
 
     // A click on a row shows what its kernel teaches, and so does a key.
     let taught = "[...document.querySelectorAll('[data-product]:not([hidden]) .lesson:not([hidden])')].map(e => e.dataset.lesson)";
-    shown.click("#back");
+    shown.page.click("#back");
     let before = shown.value(taught);
     assert_eq!(before.as_array().unwrap().len(), 1);
-    shown.click("#table tbody tr.teaches:nth-of-type(3) td");
+    shown.page.click("#table tbody tr.teaches:nth-of-type(3) td");
     let after = shown.value(taught);
     assert!(after.as_array().unwrap().len() == 1 && after != before, "{before} and {after}");
     assert_eq!(shown.value("document.querySelectorAll('#table tr.shown').length"), 1);
-    shown.tab.find_element("#table tbody tr.teaches").unwrap().focus().unwrap();
-    shown.tab.press_key("Enter").unwrap();
+    shown.page.press_enter("#table tbody tr.teaches");
     assert_ne!(shown.value(taught), after);
 
     // The heat map follows its axes, and a click on a cell filters the table.
@@ -294,7 +217,7 @@ fn a_browser_changes_product_and_theme_and_fits_wide_and_narrow_screens() {
     let (light, ink) = (shown.value(background), shown.value(words));
     shown.see_all();
     shown.picture("light");
-    shown.click("#theme");
+    shown.page.click("#theme");
     assert_ne!(shown.value(background), light);
     shown.see_all();
     assert_ne!(shown.value(words), ink, "the plots follow");
@@ -306,7 +229,7 @@ fn a_browser_changes_product_and_theme_and_fits_wide_and_narrow_screens() {
     assert_eq!(shown.value("document.querySelectorAll('[data-product]:not([hidden])').length"), 3);
     shown.choose("product", "2");
     shown.picture("swap-ab");
-    shown.click("#theme");
+    shown.page.click("#theme");
     assert_eq!(shown.value(background), light);
 
     shown.choose("product", "0");
@@ -350,7 +273,7 @@ fn without_webgl_every_plot_is_drawn() {
     assert!(shown.value(drawn).as_u64().unwrap() > 4);
     let names = shown.value("document.getElementById('lines').innerText");
     assert!(names.as_str().unwrap().contains("bn") && names.as_str().unwrap().contains("ratio"), "{names}");
-    shown.click("#theme");
+    shown.page.click("#theme");
     shown.see_all();
     shown.picture("without-webgl");
     shown.is_well();
@@ -405,7 +328,7 @@ fn a_browser_bears_five_thousand_kernels() {
     let ready = shown.value("Number(document.documentElement.dataset.ready)").as_f64().unwrap();
     let count = shown.value("document.getElementById('count').innerText");
     eprintln!("{count} kernels: ready after {ready} ms");
-    shown.click("#table thead th:nth-child(2) button");
+    shown.page.click("#table thead th:nth-child(2) button");
     shown.is_well();
 }
 
@@ -427,7 +350,7 @@ fn a_browser_shows_the_timeline_that_the_winner_recorded() {
     let heading = shown.value("[...document.querySelectorAll('.lesson:not([hidden]) h4')].map(e => e.innerText)");
     assert!(heading.to_string().contains("Its timeline, measured"), "{heading}");
     shown.picture("timeline-light");
-    shown.click("#theme");
+    shown.page.click("#theme");
     shown.picture("timeline-dark");
     shown.is_well();
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod browser;
+mod chromium;
 mod document;
 mod sample;
 mod terminal;

@@ -35,7 +35,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("dds", &all().concat(), 6);
+    simulate_table("dds", &all().concat(), 17);
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {

@@ -78,7 +78,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("values of keys", &rows(), 7);
+    simulate_table("values of keys", &rows(), 19);
 }
 
 #[test]

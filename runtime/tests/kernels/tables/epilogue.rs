@@ -41,12 +41,12 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("epilogue", &all().concat(), 5);
+    simulate_table("epilogue", &all().concat(), 13);
 }
 
 #[test]
 fn simulated_swapped() {
-    simulate_table("epilogues of swap-AB", &swap_ab_cases(), 3);
+    simulate_table("epilogues of swap-AB", &swap_ab_cases(), 7);
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {

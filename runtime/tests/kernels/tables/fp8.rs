@@ -50,7 +50,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("FP8", &all().concat(), 7);
+    simulate_table("FP8", &all().concat(), 19);
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {

@@ -35,7 +35,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("packed", &all().concat(), 4);
+    simulate_table("packed", &all().concat(), 11);
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {

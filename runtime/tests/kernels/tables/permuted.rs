@@ -45,7 +45,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("rows in an order", &all(), 1);
+    simulate_table("rows in an order", &all(), 3);
 }
 
 pub(super) fn all() -> Vec<Case> {

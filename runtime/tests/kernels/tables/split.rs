@@ -50,7 +50,7 @@ fn long_rows_simulated() {
         let place = plan.split_form().map_or(0, |form| form.partial_bytes as usize);
         assert!(lists.workspace >= 2 * place, "{case}: {} bytes of partial sums", lists.workspace);
     }
-    simulate("split K, long rows", &cases, 3, CLUSTERS);
+    simulate("split K, long rows", &cases, 7, CLUSTERS);
 }
 
 /// Clusters that share the long rows.
@@ -58,7 +58,7 @@ const CLUSTERS: u32 = 40;
 
 #[test]
 fn simulated() {
-    simulate_table("split K", &all().concat(), 5);
+    simulate_table("split K", &all().concat(), 13);
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {

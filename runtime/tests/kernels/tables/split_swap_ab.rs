@@ -30,7 +30,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("split K with swap-AB", &all().concat(), 5);
+    simulate_table("split K with swap-AB", &all().concat(), 13);
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {

@@ -35,7 +35,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("swap-AB", &all().concat(), 8);
+    simulate_table("swap-AB", &all().concat(), 23);
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {
