@@ -541,3 +541,14 @@ def test_products_of_patterns_on_devices() -> None:
     _gpu.forget_pattern(key)
     assert kept == (1, 2) and not _gpu._sparse and not _gpu._layers and not _gpu._ready
     assert not any(key in of for of in _gpu._loaded)
+
+
+@pytest.mark.parametrize(("side", "density", "keys"), [(64, 0.2, "consumers = 1"), (64, 0.9, ""), (128, 0.2, "")])
+def test_rows_of_64_with_few_blocks_are_tiles_of_one_consumer(side, density, keys) -> None:
+    q, k, v = (torch.randn(1, 2, 512, 64).half() for _ in range(3))
+    mask = Mask.from_blocks(np.random.default_rng(1).random((512 // side, 512 // side)) < density, (512, 512), side)
+    found = _attention_torch._attention_cuda(q, k, v, None, mask.key, None, 0.125, (), True, [])
+    expected = torch.ops.bsr_gemm.attention(q, k, v, None, mask.key, None, 0.125, [], True, [], None)
+    assert torch.equal(found[0], expected[0])
+    (spec,) = [loaded.kernel.spec for loaded in _attention_launch._loaded.values()]
+    assert ("consumers" in spec) == bool(keys) and keys in spec
