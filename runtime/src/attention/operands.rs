@@ -14,6 +14,9 @@ pub(super) struct Placed<A> {
     pub(super) strides: TensorStrides,
 }
 
+/// An operand that an attention may lack, and its elements.
+type Given<A> = Option<(A, usize)>;
+
 /// The operands of an attention of a shape: Q, K and V of one element type, O, an LSE of so many elements, the scale and the
 /// numbers of the score, its vectors, and as many sinks. K and V may be in the pages of a page table.
 ///
@@ -23,10 +26,10 @@ pub(super) fn checked<'a, A: Copy>(
     plan: &Plan,
     shape: &Shape,
     (tensors, dtype): ([Placed<A>; 3], Dtype),
-    (o, lse): (Placed<A>, Option<(A, usize)>),
+    (o, lse): (Placed<A>, Given<A>),
     (scale, scalars): (f32, &'a [f32]),
     vectors: impl ExactSizeIterator<Item = (A, Extent)>,
-    (sinks, pages): (Option<(A, usize)>, Option<(A, &PageShape)>),
+    (sinks, pages): (Given<A>, Option<(A, &PageShape)>),
 ) -> Result<Attention<'a, A>, AttentionError> {
     let sizes = tensors.map(|tensor| tensor.sizes);
     let found = shape_of(plan, rows_of(sizes, pages.map(|(_, pages)| pages))?, dtype)?;

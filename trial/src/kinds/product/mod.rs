@@ -43,13 +43,15 @@ use sizes::Sizes;
 /// Clusters of a run: each takes several tiles, and there is another to disturb.
 const CLUSTERS: u32 = 2;
 
+/// Draws the values of a trial.
+pub(crate) type Draw = fn(&ProductTrial, RowChoice) -> Result<Box<dyn Drawn>, Failure>;
+
 /// What a trial needs of its operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of {
     /// What a kernel computes of these extents, in words.
     pub(crate) words: fn(&KernelSpec, Extents) -> String,
-    /// Draws the values of a trial.
-    pub(crate) draw: fn(&ProductTrial, RowChoice) -> Result<Box<dyn Drawn>, Failure>,
+    pub(crate) draw: Draw,
 }
 
 /// One problem. Shapes depend on kernel and number alone, never on a seed.
