@@ -33,8 +33,8 @@ mod _native {
     use crate::errors::Error;
     #[pymodule_export]
     use crate::gpu::{
-        AttentionWork, Batch, DeviceMask, DevicePages, DevicePattern, Gpu, GradientWork, Loaded, LoadedAttention, LoadedGradient,
-        Ready, ReadyAttention, ReadyGradient, Sparse,
+        AttentionWork, Batch, DeviceMask, DevicePages, DevicePattern, Gpu, GradientWork, Loaded, LoadedAttention,
+        LoadedGradient, Ready, ReadyAttention, ReadyGradient, Sparse,
     };
     #[pymodule_export]
     use crate::memory::ask_for;

@@ -22,7 +22,9 @@ mod split;
 
 pub use attention::{AttentionLists, AttentionRequest, PartialFlags};
 pub use kernels::{IndexWidth, ListKernel, WrongIndex};
-pub use lengths::{LengthLists, LengthRequest, WrongPages};
+pub use lengths::WrongPages;
+#[doc(hidden)]
+pub use lengths::{LengthLists, LengthRequest};
 pub use render::ptx;
 pub use sddmm::SddmmShape;
 pub use shape::{ListRequest, Shape, ShapeError};

@@ -9,8 +9,8 @@ use bsr_runtime::attention::{DevicePattern, DeviceTensor, Inputs, Launcher, Scor
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::{DeviceMask, DevicePages};
 use super::further::AnyVector;
+use super::{DeviceMask, DevicePages};
 use crate::array::Kind;
 use crate::attention::{AttentionMask, shared};
 use crate::errors::refused;

@@ -154,12 +154,28 @@ pub(crate) fn tensors() -> Vec<Case> {
         cases.push(Case { scalars, ..case(&spec, shape(2, [2, 2], [140, 140], 64), mask) });
     }
     // Many steps and few stages, few steps and many, and steps that are a part of a block.
-    for keys in
-        ["stages = 2", "k_step = 32", "k_step = 64, stages = 3", "consumers = 2, arch = sm_90a", "consumers = 3"]
-    {
+    for keys in [
+        "stages = 2",
+        "k_step = 32",
+        "k_step = 64, stages = 3",
+        "consumers = 2, arch = sm_90a",
+        "consumers = 3",
+        "consumers = 1",
+    ] {
         let mask = Mask::random((200, 640), (64, 128), 0.7, 4).unwrap();
         let spec = format!("bm = 64, bn = 64, bk = 128, {keys}");
         cases.push(case(&spec, shape(1, [1, 1], [200, 640], 64), mask));
+    }
+    // An SM has two CTAs: rows of one, two and three tiles, parts of tiles, sinks.
+    for (bm, bk, columns, keys) in [
+        (64, 64, 128, "dtype = bf16"),
+        (128, 64, 64, "dtype = bf16, split = 3"),
+        (192, 96, 96, "sinks = on, split = auto"),
+        (64, 128, 128, CAUSAL),
+    ] {
+        let mask = Mask::random((333, 645), (bm, bk), 0.4, 5).unwrap();
+        let spec = format!("bm = {bm}, bn = {columns}, bk = {bk}, consumers = 1, {keys}");
+        cases.push(case(&spec, shape(2, [2, 1], [333, 645], columns), mask));
     }
     cases
 }

@@ -2,7 +2,7 @@
 
 use bsr_codegen::Plan;
 
-use super::{Reason, goes_to};
+use super::reason::{Reason, goes_to};
 
 pub(super) const REASONS: &[Reason] = &[
     (

@@ -1,10 +1,12 @@
 //! Why the problems of a check execute some instructions never.
 
 mod attention;
+mod reason;
 mod sddmm;
 
 use bsr_codegen::{Plan, SplitK, StagePacking, TileScheduler, Unit};
 use bsr_runtime::simulated::Statement;
+use reason::{Reason, goes_to, in_section, target};
 
 /// The statements that were not executed, each with the reason, if one is known: that of the statement itself, or of those
 /// that every way to it leads over.
@@ -54,9 +56,6 @@ fn inherited(statements: &[(Statement, bool)], own: &[Option<&'static str>]) -> 
         more.into_iter().for_each(|(at, reason)| reasons[at] = Some(reason));
     }
 }
-
-/// Why no problem can execute a statement, of one kind after the other.
-type Reason = (fn(&Statement, Option<&Statement>, &Plan) -> bool, &'static str);
 
 /// Those of kernels of any operation.
 const REASONS: &[Reason] = &[
@@ -155,19 +154,6 @@ fn takes_stages(plan: &Plan) -> bool {
 
 fn by_warps(plan: &Plan) -> bool {
     plan.profile().kind.unit() == Unit::Warps
-}
-
-fn goes_to(statement: &Statement, label: &str) -> bool {
-    target(statement).is_some_and(|target| target.starts_with(label))
-}
-
-/// Where a branch leads to.
-fn target(statement: &Statement) -> Option<&str> {
-    statement.text.split_once("bra").and_then(|(_, target)| target.split_whitespace().last())
-}
-
-fn in_section(statement: &Statement, beginnings: &[&str]) -> bool {
-    statement.section.as_ref().is_some_and(|section| beginnings.iter().any(|words| section.starts_with(words)))
 }
 
 /// Why no problem can execute a statement, by what it is.

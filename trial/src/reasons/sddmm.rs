@@ -2,7 +2,7 @@
 
 use bsr_codegen::{Plan, Schedule};
 
-use super::{Reason, goes_to, in_section};
+use super::reason::{Reason, goes_to, in_section};
 
 pub(super) const REASONS: &[Reason] = &[
     (

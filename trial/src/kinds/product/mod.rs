@@ -44,14 +44,14 @@ use sizes::Sizes;
 const CLUSTERS: u32 = 2;
 
 /// Draws the values of a trial.
-pub(crate) type Draw = fn(&ProductTrial, RowChoice) -> Result<Box<dyn Drawn>, Failure>;
+pub(crate) type DrawValues = fn(&ProductTrial, RowChoice) -> Result<Box<dyn Drawn>, Failure>;
 
 /// What a trial needs of its operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Of {
     /// What a kernel computes of these extents, in words.
     pub(crate) words: fn(&KernelSpec, Extents) -> String,
-    pub(crate) draw: Draw,
+    pub(crate) draw: DrawValues,
 }
 
 /// One problem. Shapes depend on kernel and number alone, never on a seed.
