@@ -25,10 +25,12 @@ pub use arch::Arch;
 pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use message::Refusal;
+#[doc(hidden)]
+pub use plan::Unit;
 pub use plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, GradientProblem, GradientSide,
     GradientTiles, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors,
     Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError,
-    TensorMapFault, TensorStrides, TileScheduler, Tiled, Unit,
+    TensorMapFault, TensorStrides, TileScheduler, Tiled,
 };
 pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};

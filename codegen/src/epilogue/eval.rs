@@ -68,6 +68,7 @@ impl Program {
     ///
     /// Derivatives are computed beside the values, from the operands to the result. That of a cast is the one of its operand,
     /// that of `floor` is 0, and where two values are equal `min` and `max` have that of the second one.
+    #[doc(hidden)]
     pub fn score_and_slope(&self, pair: &Pair<'_>) -> (f64, f64) {
         let values = self.values(pair);
         let mut slopes = vec![0.0; self.nodes().len()];

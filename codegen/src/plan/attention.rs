@@ -112,6 +112,7 @@ impl AttentionTiles {
     pub const WHOLE: u32 = u32::MAX;
 
     /// The word of a work tile that has the keys of its problem, where these are in pages.
+    #[doc(hidden)]
     pub fn length_word(&self) -> usize {
         6 + self.consumers as usize
     }

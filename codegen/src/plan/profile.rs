@@ -81,6 +81,7 @@ pub enum Unit {
 
 impl KernelKind {
     /// What issues its multiplications.
+    #[doc(hidden)]
     pub const fn unit(self) -> Unit {
         match self {
             Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => Unit::Warpgroups,
@@ -90,6 +91,7 @@ impl KernelKind {
     }
 
     /// Whether a producer's warpgroup loads for those of consumers, which use WGMMA.
+    #[doc(hidden)]
     pub const fn has_roles(self) -> bool {
         matches!(self.unit(), Unit::Warpgroups)
     }

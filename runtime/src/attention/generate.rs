@@ -90,6 +90,7 @@ impl Mask {
     ///
     /// # Errors
     /// None for a structure that was validated: block columns ascend in it.
+    #[doc(hidden)]
     pub fn of_structure(
         structure: &Structure,
         mut partial: impl FnMut(usize, usize) -> bool,

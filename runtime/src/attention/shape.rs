@@ -47,6 +47,7 @@ impl HeadOrder {
 
 impl Shape {
     /// The head of K and V that a head of Q reads.
+    #[doc(hidden)]
     pub fn key_head(&self, head: usize) -> usize {
         head / (self.heads / self.key_heads)
     }

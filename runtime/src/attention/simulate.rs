@@ -67,6 +67,7 @@ impl SimulatedAttention {
     /// The same with the work of undivided tiles that these kernels list, as of a mask on a GPU. What is wrong with it is found
     /// as they run, or as this kernel does.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_device_mask(mut self, lists: Arc<ListKernels>) -> Self {
         self.launcher.machine_mut().lists = Some(lists);
         self
@@ -74,11 +75,13 @@ impl SimulatedAttention {
 
     /// The same without LSE: what is returned for it is NaN.
     #[must_use]
+    #[doc(hidden)]
     pub fn without_lse(self) -> Self {
         Self { lse: false, ..self }
     }
 
     /// Whether LSE, the logarithm of each row's sum of exponentials, is computed.
+    #[doc(hidden)]
     pub fn gives_lse(&self) -> bool {
         self.lse
     }

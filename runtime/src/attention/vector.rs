@@ -59,6 +59,7 @@ impl HostVector {
     /// Vectors for a check, with elements of their own for each head of each problem. With an odd `number` they are runs as in
     /// [`HostVector::examples`]. With an even one neighbouring elements, and those of neighbouring heads and vectors, differ: a
     /// query and a key have the same in one of seven pairs, and one query in eleven has what no key has.
+    #[doc(hidden)]
     pub fn varied(spec: &KernelSpec, shape: &Shape, number: usize) -> Vec<Self> {
         let parts = Sharing::ByBoth.patterns(shape.batch, shape.heads);
         let many = Shape { queries: parts * shape.queries, keys: parts * shape.keys, heads: parts, ..*shape };

@@ -85,6 +85,7 @@ impl AttentionWork {
     }
 
     /// Bytes of the workspace.
+    #[doc(hidden)]
     pub fn workspace_bytes(&self, tiles: &AttentionTiles) -> usize {
         self.places as usize * tiles.split.map_or(0, |split| split.place_bytes as usize)
     }

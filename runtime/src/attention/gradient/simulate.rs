@@ -51,6 +51,7 @@ impl SimulatedGradient {
     ///
     /// # Errors
     /// As [`SimulatedGradient::new`].
+    #[doc(hidden)]
     pub fn of_plan(plan: &Plan) -> Result<Self, AttentionError> {
         let ptx = plan.ptx();
         Self::new(plan, ptx.text(), ptx.entry())

@@ -125,6 +125,7 @@ impl DevicePages {
     }
 
     /// The sizes.
+    #[doc(hidden)]
     pub fn shape(&self) -> &PageShape {
         &self.shape
     }

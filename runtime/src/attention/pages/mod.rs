@@ -34,6 +34,7 @@ pub struct PageShape {
 
 impl PageShape {
     /// The most keys of a problem.
+    #[doc(hidden)]
     pub fn keys(&self) -> usize {
         self.width * self.page
     }
