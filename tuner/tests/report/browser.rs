@@ -220,7 +220,8 @@ fn a_browser_changes_product_and_theme_and_fits_wide_and_narrow_screens() {
     shown.page.click("#theme");
     assert_ne!(shown.value(background), light);
     shown.see_all();
-    assert_ne!(shown.value(words), ink, "the plots follow");
+    // The plots follow.
+    shown.until(&format!("{words} !== {ink}"));
     shown.picture("dark");
     shown.choose("product", "4");
     let banner =

@@ -56,7 +56,7 @@ impl Page {
         });
         let mut page =
             Self { browser, commands: commands.into(), answers, events, number: Cell::new(0), session: String::new() };
-        let target = page.call("Target.createTarget", json!({ "url": "about:blank", "width": 1280, "height": 900 }));
+        let target = page.call("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         page.session = page.call("Target.attachToTarget", attach)["sessionId"].as_str().unwrap().to_owned();
         for domain in ["Page", "Runtime", "Log", "Network"] {
