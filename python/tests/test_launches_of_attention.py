@@ -546,7 +546,9 @@ def test_products_of_patterns_on_devices() -> None:
 @pytest.mark.parametrize(("side", "density", "keys"), [(64, 0.2, "consumers = 1"), (64, 0.9, ""), (128, 0.2, "")])
 def test_rows_of_64_with_few_blocks_are_tiles_of_one_consumer(side, density, keys) -> None:
     q, k, v = (torch.randn(1, 2, 512, 64).half() for _ in range(3))
-    mask = Mask.from_blocks(np.random.default_rng(1).random((512 // side, 512 // side)) < density, (512, 512), side)
+    mask = Mask.from_blocks(
+        np.random.default_rng(1).random((512 // side, 512 // side)) < density, (512, 512), (side, side)
+    )
     found = _attention_torch._attention_cuda(q, k, v, None, mask.key, None, 0.125, (), True, [])
     expected = torch.ops.bsr_gemm.attention(q, k, v, None, mask.key, None, 0.125, [], True, [], None)
     assert torch.equal(found[0], expected[0])
