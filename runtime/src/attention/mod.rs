@@ -44,6 +44,8 @@ pub use gradient::{SimulatedGradient, SimulatedGradients};
 pub use kernel::{AttentionKernel, Loaded};
 pub use launcher::{DevicePattern, DeviceTensor, Inputs, Launcher};
 pub use mask::{BlockList, Mask, Sharing};
+#[doc(hidden)]
+pub use pages::HostPages;
 pub use pages::{DevicePages, PageShape};
 pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use shape::{HeadOrder, Shape};
@@ -52,7 +54,7 @@ pub use simulate::{SimulatedAttention, Simulation, simulate};
 // For the checks of lists and the tests.
 #[cfg(feature = "simulator")]
 #[doc(hidden)]
-pub use pages::{HostPages, ListedPages, fault_of_lengths};
+pub use pages::{ListedPages, fault_of_lengths};
 #[cfg(feature = "simulator")]
 #[doc(hidden)]
 pub use simulate_lists::{ListedAttention, MaskArrays, TilesByPlace, fault_of_lists, tiles_by_place};
