@@ -543,12 +543,24 @@ def test_products_of_patterns_on_devices() -> None:
     assert not any(key in of for of in _gpu._loaded)
 
 
-@pytest.mark.parametrize(("side", "density", "keys"), [(64, 0.2, "consumers = 1"), (64, 0.9, ""), (128, 0.2, "")])
-def test_rows_of_64_with_few_blocks_are_tiles_of_one_consumer(side, density, keys) -> None:
+def drawn(side: int, density: float) -> Mask:
+    blocks = np.random.default_rng(1).random((512 // side, 512 // side)) < density
+    return Mask.from_blocks(blocks, (512, 512), (side, side))
+
+
+@pytest.mark.parametrize(
+    ("mask", "keys"),
+    [
+        (drawn(64, 0.2), "consumers = 1"),
+        (drawn(64, 0.6), "consumers = 1"),
+        (drawn(64, 0.9), ""),
+        (Mask.lower_triangle((512, 512), (64, 64)), ""),
+        (Mask.block_window((512, 512), (64, 64), blocks=3), ""),
+        (drawn(128, 0.2), ""),
+    ],
+)
+def test_rows_of_64_with_blocks_of_their_own_are_tiles_of_one_consumer(mask, keys) -> None:
     q, k, v = (torch.randn(1, 2, 512, 64).half() for _ in range(3))
-    mask = Mask.from_blocks(
-        np.random.default_rng(1).random((512 // side, 512 // side)) < density, (512, 512), (side, side)
-    )
     found = _attention_torch._attention_cuda(q, k, v, None, mask.key, None, 0.125, (), True, [])
     expected = torch.ops.bsr_gemm.attention(q, k, v, None, mask.key, None, 0.125, [], True, [], None)
     assert torch.equal(found[0], expected[0])

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
 from bsr_gemm import DeviceMask  # noqa: E402
+from bsr_gemm._lib import _attention_choice  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: Among the logarithms of sums, below them, above them, and none.
@@ -145,7 +146,8 @@ def test_queries_without_any_key() -> None:
 
 
 @pytest.mark.gpu
-def test_a_mask_on_the_gpu() -> None:
+def test_a_mask_on_the_gpu(monkeypatch) -> None:
+    monkeypatch.setattr(_attention_choice, "APART", 0.0)
     inputs, mask = drawn(300, 300, 64, torch.bfloat16, "cuda"), some_rows_empty(300, 300, 64)
     blocks = torch.from_numpy(mask.blocks()[0]).cuda() > 0
     sinks = torch.tensor(SINKS, device="cuda")

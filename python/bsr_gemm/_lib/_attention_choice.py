@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from . import _arrays
@@ -17,9 +19,12 @@ FEW = 16
 ROWS = 64
 #: The most columns of V for which kernels divide keys.
 WIDEST = 160
-#: The most of a mask's blocks for which CTAs of one row of blocks are faster than CTAs that load keys for two: rows that store
-#: more have most of their keys in common. Between 0.25 and 0.5 on an H100.
-SPARSE = 0.4
+#: How many blocks of keys CTAs of two rows of blocks load for each that CTAs of one row load an SM, from which on the latter are
+#: faster: rows that store the same keys are computed together. Causal masks have 1, random ones 2 less their density. On an
+#: H100 the rates are even between 1.1 (window) and 1.5 (half of the blocks, at random).
+APART = 1.3
+#: Blocks of a row from which on keys are divided where GPUs have more SMs than there are tiles.
+LONG = 24
 
 
 def specs(
@@ -29,7 +34,7 @@ def specs(
 
     With few queries, heads of Q that share a head of K and V share a tile, so that K and V are read once for all of them, and
     the keys of a tile are divided as far as GPUs have SMs for it. Where a row of blocks is no multiple of what two consumers
-    compute, and few blocks are stored, each consumer is a CTA of its own.
+    compute, and neighbours store other keys, each consumer is a CTA of its own.
     """
     queries, columns = q.shape[2], (q.shape[3], v.shape[3])
 
@@ -38,8 +43,10 @@ def specs(
         return spec_of(mask.block, columns, kind, closure, split, heads, has_sinks, consumers=consumers)
 
     if mask.on_device or queries > FEW:
-        is_alone = mask.block[0] // ROWS % 2 == 1 and _is_sparse(mask)
-        return [spec(split, consumers=1), spec(split)] if is_alone else [spec(split)]
+        if mask.block[0] // ROWS % 2 == 0 or not _are_apart(mask) or not _fits_l2(k, v):
+            return [spec(split)]
+        divided = split or ("auto" if _is_short_of_tiles(mask, q) and v.shape[3] <= WIDEST else None)
+        return list(dict.fromkeys([spec(divided, consumers=1), spec(split, consumers=1), spec(split)]))
     # A pattern for each head cannot be that of a tile of several.
     group = 1 if mask.per in ("head", "both") else q.shape[1] // k.shape[1]
     heads = min(group & -group, 1 << (ROWS // queries).bit_length() - 1)
@@ -47,9 +54,29 @@ def specs(
     return list(dict.fromkeys([spec(divided, heads), spec(divided), spec(split)]))
 
 
-def _is_sparse(mask: Any) -> bool:
-    """Are few of its blocks stored? Of a mask on the GPU that is what it is for."""
+def _are_apart(mask: Any) -> bool:
+    """Do neighbours among the rows of blocks store other keys? Those of a mask on the GPU may."""
     if mask.on_device:
         return True
     rows, columns = (math.ceil(size / side) for size, side in zip(mask.sizes, mask.block))
-    return sum(map(len, mask.indices)) <= SPARSE * len(mask.indices) * rows * columns
+    together = 0
+    for starts, indices in zip(mask.indptr, mask.indices):
+        pairs = np.zeros((rows + 1) // 2 * columns, dtype=bool)
+        pairs[np.repeat(np.arange(rows) // 2 * columns, np.diff(starts)) + indices] = True
+        together += np.count_nonzero(pairs)
+    return 2 * together > APART * mask.stored
+
+
+def _fits_l2(k: Tensor, v: Tensor) -> bool:
+    """Do K and V of one head fit? Twice as many CTAs are as many places where they are read."""
+    of_head = sum(tensor.shape[2] * tensor.shape[3] * tensor.element_size() for tensor in (k, v))
+    return not k.is_cuda or of_head <= torch.cuda.get_device_properties(k.device).L2_cache_size
+
+
+def _is_short_of_tiles(mask: Any, q: Tensor) -> bool:
+    """Are there SMs without a tile, and is a tile long enough to be divided?"""
+    if mask.on_device or not q.is_cuda:
+        return False
+    tiles = q.shape[0] * q.shape[1] * math.ceil(mask.sizes[0] / mask.block[0])
+    mean = mask.stored / (mask.patterns * math.ceil(mask.sizes[0] / mask.block[0]))
+    return tiles <= torch.cuda.get_device_properties(q.device).multi_processor_count and mean >= LONG
