@@ -103,14 +103,25 @@ edition = "2024"
 # As the workspace's own profile, for the crates that both build.
 [profile.dev]
 debug = "line-tables-only"
+lto = "off"
 
 [profile.dev.package.bsr-simulator]
-opt-level = 2
+opt-level = 3
+codegen-units = 4
 
 [profile.dev.package.tera]
 opt-level = 2
 
 [profile.dev.package.blake3]
+opt-level = 2
+
+[profile.dev.package.chacha20]
+opt-level = 2
+
+[profile.dev.package.half]
+opt-level = 2
+
+[profile.dev.package.rand]
 opt-level = 2
 "#
     );
