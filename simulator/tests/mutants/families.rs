@@ -200,7 +200,7 @@ fn mutants_of_every_family_are_found() {
 }
 
 /// Without optimisation, every fifth kernel.
-fn some(kernels: &[&'static str]) -> Vec<&'static str> {
+pub(crate) fn some(kernels: &[&'static str]) -> Vec<&'static str> {
     kernels.iter().copied().step_by(if cfg!(debug_assertions) { 5 } else { 1 }).collect()
 }
 
