@@ -119,6 +119,21 @@ kinds! {
     WaitPart = "wait_part", "wait for a split-K partial", Merge;
     AddPart = "add_part", "add a part", Merge;
     PassOn = "pass_on", "write a split-K partial", Merge;
+    // Those that the gradient of an attention alone has.
+    WaitRows = "wait_rows", "wait for the tile's rows", Full;
+    WaitOutput = "wait_output", "wait for O", Full;
+    WaitGradients = "wait_gradients", "wait for dO", Full;
+    WaitEmptyRows = "wait_empty_rows", "wait for an empty buffer of the tile's rows", Empty;
+    WaitEmptyOutput = "wait_empty_output", "wait for the empty buffer of O", Empty;
+    WaitEmptyGradients = "wait_empty_gradients", "wait for an empty stage of dO", Empty;
+    LoadRows = "load_rows", "load the tile's rows", Loads;
+    LoadOutput = "load_output", "load O", Loads;
+    LoadGradients = "load_gradients", "load dO", Loads;
+    Slopes = "slopes", "WGMMA of dO and V", Wgmma;
+    Sums = "sums", "WGMMA of the gradients", Wgmma;
+    Delta = "delta", "delta", Softmax;
+    Probability = "probability", "P", Softmax;
+    Slope = "slope", "dS", Softmax;
 }
 
 impl Kind {
@@ -150,6 +165,12 @@ impl Kind {
                 | Self::Turn
                 | Self::Softmax
                 | Self::Release
+                | Self::WaitGradients
+                | Self::Slopes
+                | Self::Sums
+                | Self::Delta
+                | Self::Probability
+                | Self::Slope
         )
     }
 
@@ -166,6 +187,9 @@ impl Kind {
             Self::LoadQueries => Some(Self::WaitQueries),
             Self::LoadKeys => Some(Self::WaitKeys),
             Self::LoadValues => Some(Self::WaitValues),
+            Self::LoadRows => Some(Self::WaitRows),
+            Self::LoadOutput => Some(Self::WaitOutput),
+            Self::LoadGradients => Some(Self::WaitGradients),
             _ => None,
         }
     }

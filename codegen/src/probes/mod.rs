@@ -132,6 +132,8 @@ pub enum TileName {
     Columns(u32),
     /// First query of so many, head, problem.
     Queries(u32),
+    /// First key of so many, head of K and V, problem.
+    Keys(u32),
 }
 
 impl TileName {
@@ -158,6 +160,7 @@ impl TileName {
             Self::Queries(queries) => {
                 format!("{}, head {second}, problem {third}", range("queries", first, queries))
             }
+            Self::Keys(keys) => format!("{}, head {second}, problem {third}", range("keys", first, keys)),
         }
     }
 }

@@ -90,6 +90,22 @@ fn every_role_records_what_it_waits_for() {
             "op = attention, bm = 128, bn = 128, bk = 128",
             &[Kind::WaitKeys, Kind::WaitValues, Kind::LoadKeys, Kind::Scores, Kind::Output, Kind::Softmax],
         ),
+        (
+            "op = attention_dq, bm = 128, bn = 128, bk = 128",
+            &[
+                Kind::WaitRows,
+                Kind::WaitKeys,
+                Kind::WaitOutput,
+                Kind::LoadOutput,
+                Kind::Delta,
+                Kind::Slopes,
+                Kind::Sums,
+            ],
+        ),
+        (
+            "op = attention_dkv, bm = 128, bn = 128, bk = 128",
+            &[Kind::WaitQueries, Kind::WaitGradients, Kind::LoadGradients, Kind::Probability, Kind::Slope, Kind::Store],
+        ),
     ] {
         let text = plan(spec).probed(PROBES).unwrap().ptx().text().to_owned();
         for kind in kinds {

@@ -1,19 +1,23 @@
-//! The same of a GPU: the records of six kernels are held against their work lists.
+//! The same of a GPU: the records of eight kernels are held against their work lists.
 //!
 //! Without a GPU the tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
 
 use std::io::Write as _;
 
+use bsr_codegen::KernelSpec;
 use bsr_codegen::probes::Probes;
-use bsr_runtime::attention::{self, AttentionWork, DeviceTensor, HeadOrder, Inputs, Mask, Shape, Tensor};
-use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, DeviceInputs, Stream};
+use bsr_runtime::attention::{
+    self, AttentionWork, DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, GradientWork, HeadOrder,
+    Inputs, Mask, Shape, Tensor,
+};
+use bsr_runtime::gpu::{Device, DeviceBsr, DeviceBuffer, DeviceDense, DeviceInputs, Stream};
 use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::timeline::{Clock, Timeline};
 use bsr_runtime::{Bsr, Launcher, Layout, Pattern};
 use half::f16;
 
 use crate::products::{self, dense, expected};
-use crate::{attention as steps, probed, rules};
+use crate::{attention as steps, gradient, probed, rules};
 
 /// The first CTAs of the device.
 const PROBES: Probes = Probes { first: 0, ctas: 4, records: 1 << 14 };
@@ -92,6 +96,44 @@ fn an_attention_records_what_its_work_list_says() {
     rules::hold(&timeline);
     let work = AttentionWork::new(&plan.attention_tiles().unwrap(), &shape, &mask, launcher.ctas()).unwrap();
     steps::hold(&plan, &timeline, &work);
+}
+
+#[test]
+fn gradients_record_what_their_work_lists_say() {
+    let Some(device) = device("gradients_record_what_their_work_lists_say") else { return };
+    let specs = "op = attention, bm = 128, bn = 128, bk = 128".parse::<KernelSpec>().unwrap().gradients();
+    let plans = specs.map(|spec| probed(&spec.to_string(), PROBES));
+    let launcher = GradientLauncher::load(&device, plans.each_ref()).unwrap();
+    let shape = Shape { batch: 1, heads: 8, key_heads: 4, queries: 4096, keys: 4096, columns: 128 };
+    let mask = Mask::random((4096, 4096), (128, 128), 0.3, 0).unwrap();
+    let tensor = |heads, seed| {
+        DeviceTensor::upload(&device, &Tensor::<f16>::normal([1, heads, 4096, 128], HeadOrder::HeadsFirst, seed))
+            .unwrap()
+    };
+    let ([q, o, dout, mut dq], [k, v, mut dk, mut dv]) =
+        ([0, 1, 2, 3].map(|seed| tensor(8, seed)), [4, 5, 6, 7].map(|seed| tensor(4, seed)));
+    let lse = DeviceBuffer::from_slice(&device, &vec![5.0_f32; 8 * 4096]).unwrap();
+    let (pattern, stream) = (launcher.pattern(&mask, shape).unwrap(), Stream::new(&device).unwrap());
+    let mut workspace = DeviceBuffer::<f32>::uninit(&device, pattern.workspace_len()).unwrap();
+    let inputs = GradientInputs {
+        tensors: [&q, &k, &v],
+        output: &o,
+        lse: &lse,
+        output_gradient: &dout,
+        lse_gradient: None,
+        scale: 0.1,
+        scalars: &[],
+        vectors: &[],
+    };
+    let mut outputs = GradientOutputs { dq: &mut dq, dk: &mut dk, dv: &mut dv, workspace: &mut workspace };
+    launcher.launch(&stream, &inputs, &pattern, &mut outputs).unwrap();
+    let forms = launcher.forms(&shape).unwrap();
+    for ((plan, words), form) in plans.iter().zip(launcher.records().unwrap()).zip(forms) {
+        let timeline = Timeline::new(plan, &words.unwrap(), Clock::Gpu).unwrap();
+        rules::hold(&timeline);
+        let work = GradientWork::new(&form.tiles, &shape, &mask, form.ctas).unwrap();
+        gradient::hold(plan.spec(), form.tiles.side, &timeline, &work);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod attention;
 mod gpu;
+mod gradient;
 mod products;
 mod rules;
 

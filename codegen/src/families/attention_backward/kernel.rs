@@ -1,13 +1,14 @@
 //! What a plan of this family tells: the line, the table, the launch.
 
 use super::emit;
-use super::plan::GradientPlan;
+use super::plan::{GradientPlan, Tiling};
 use crate::KernelSpec;
 use crate::hopper::heads;
 use crate::hopper::table::{self, Row, row};
 use crate::plan::{
     ClusterTile, GradientProblem, GradientTiles, KernelPlan, Parameters, Problem, Profile, TileScheduler,
 };
+use crate::probes::{Roles, TileName};
 
 /// A product: its name, the columns of an instruction, its K, and where the operands are.
 type ProductWords = (&'static str, u32, u32, String);
@@ -154,5 +155,11 @@ impl KernelPlan for GradientPlan {
 
     fn body(&self) -> String {
         emit::body(self)
+    }
+
+    fn roles(&self) -> Option<Roles> {
+        let Tiling { rows, roles, .. } = self.tiling;
+        let tile = if self.tiling.is_of_keys() { TileName::Keys(rows) } else { TileName::Queries(rows) };
+        Some(Roles { producers: &["producer"], consumers: roles.consumers, tile })
     }
 }

@@ -126,6 +126,16 @@ impl GradientLauncher {
         self.kernels.each_ref().map(crate::Launcher::function)
     }
 
+    /// What the last launch of each kernel recorded, where it is [probed](Plan::probed); as
+    /// [`Launcher::records`](crate::Launcher::records).
+    ///
+    /// # Errors
+    /// [`AttentionError::Gpu`] with the error of an earlier launch, if one failed.
+    pub fn records(&self) -> Result<[Option<Vec<u32>>; 2], AttentionError> {
+        let [dq, dkv] = self.kernels.each_ref().map(crate::Launcher::records);
+        Ok([dq?, dkv?])
+    }
+
     /// Makes the work of a mask for tensors of one shape, for both kernels.
     ///
     /// # Errors

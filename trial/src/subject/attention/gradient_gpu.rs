@@ -57,10 +57,9 @@ impl GradientOperands {
         let expected = drawn.expected(spec.op, self.rows.most(ROWS));
         (self.steps)(format!("compiling {}", planned.ptx.entry()));
         let number = usize::from(spec.op == Op::AttentionDkv);
-        let [mut first, mut second] = spec.gradients();
-        *(if number == 0 { &mut first } else { &mut second }) = spec;
-        let [first, second] = [first, second].map(|spec| Plan::new(&spec).map_err(Failure::bad_input));
-        let launcher = GradientLauncher::load(device, [&first?, &second?])?;
+        let other = Plan::new(&spec.gradients()[1 - number]).map_err(Failure::bad_input)?;
+        let plans = if number == 0 { [&planned.plan, &other] } else { [&other, &planned.plan] };
+        let launcher = GradientLauncher::load(device, plans)?;
         let launcher = launcher.with_text(number, planned.ptx.text(), planned.cubin.as_deref())?;
         let pattern = launcher.pattern(&drawn.mask, drawn.shape)?;
         let workspace = pattern.workspace_len();
@@ -164,6 +163,7 @@ impl<T: Number> Launch for Gradient<T> {
     }
 
     fn recorded(&self) -> Result<Option<Recorded>, Failure> {
-        Ok(Some((self.launcher.functions()[self.number].attributes()?, None)))
+        let attributes = self.launcher.functions()[self.number].attributes()?;
+        Ok(Some((attributes, self.launcher.records()?[self.number].take())))
     }
 }

@@ -86,6 +86,8 @@ struct Barrier {
 /// An operand in shared memory, and how it comes there.
 #[derive(Clone, Debug, Serialize)]
 struct Operand {
+    /// What records call it.
+    name: &'static str,
     boxes: Boxes,
     map: String,
     /// Where its buffers or stages are, and bytes and descriptor units from one to the next.
@@ -168,6 +170,7 @@ impl Context {
         let [fixed_maps, passing_maps] = if of_keys { [["k", "v"], ["q", "do"]] } else { [["q", "do"], ["k", "v"]] };
         let own_rows = t.rows / t.roles.consumers;
         let operand = |tile: &OperandTile, map: &str, offset: u32, bytes: u32, full: u32| Operand {
+            name: recorded_as(map),
             boxes: boxes(tile, |_| String::new()),
             map: format!("%rd_map_{map}"),
             offset,
@@ -231,6 +234,17 @@ impl Context {
             },
             results: results(plan),
         }
+    }
+}
+
+/// What records call the operand of a tensor map.
+fn recorded_as(map: &str) -> &'static str {
+    match map {
+        "q" => "queries",
+        "k" => "keys",
+        "v" => "values",
+        "do" => "gradients",
+        _ => "output",
     }
 }
 
