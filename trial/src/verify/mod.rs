@@ -63,8 +63,8 @@ pub struct Expected {
     second: Rows,
     /// What the second result is called.
     second_name: &'static str,
-    /// Heads, and queries of each, where the rows are those of an attention.
-    heads: Option<[usize; 2]>,
+    /// Heads, rows of each, and what a row is, where the rows are those of tensors of heads.
+    heads: Option<([usize; 2], &'static str)>,
 }
 
 impl Expected {
@@ -80,9 +80,10 @@ impl Expected {
         Self { second, ..Self::of_rows(rows, want) }
     }
 
-    /// Rows of O, those of each head one after the other, of so many heads and queries; the second result is LSE.
-    pub fn of_heads(rows: Rows, want: Fused, heads: usize, queries: usize) -> Self {
-        Self { second_name: "LSE", heads: Some([heads, queries]), ..Self::of_rows(rows, want) }
+    /// Rows of O or of a gradient, those of each head one after the other: so many heads, of so many rows, each of a `query` or a
+    /// `key`. The second result is LSE.
+    pub fn of_heads(rows: Rows, want: Fused, sizes: [usize; 2], of: &'static str) -> Self {
+        Self { second_name: "LSE", heads: Some((sizes, of)), ..Self::of_rows(rows, want) }
     }
 
     /// The bounds of a right result: those that are asked for alone, or else the relative error of such types and sums, and a
@@ -112,9 +113,9 @@ impl Expected {
 
     /// Which row of which head a row is; nothing of a matrix.
     fn head_words(&self, row: usize) -> String {
-        let Some([heads, queries]) = self.heads else { return String::new() };
-        let head = row / queries.max(1);
-        format!(" (problem {}, head {}, query {})", head / heads.max(1), head % heads.max(1), row % queries.max(1))
+        let Some(([heads, rows], of)) = self.heads else { return String::new() };
+        let head = row / rows.max(1);
+        format!(" (problem {}, head {}, {of} {})", head / heads.max(1), head % heads.max(1), row % rows.max(1))
     }
 }
 

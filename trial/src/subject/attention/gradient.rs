@@ -117,14 +117,14 @@ impl<T: Element> Backward<T> {
     /// The same, as results of kernels are compared.
     pub fn expected(&self, op: Op, most: usize) -> Vec<Expected> {
         let (rows, places) = self.places(op, most);
-        let (heads, each) = match op {
-            Op::AttentionDq => (self.shape.heads, self.shape.queries),
-            _ => (self.shape.key_heads, self.shape.keys),
+        let (sizes, of_row) = match op {
+            Op::AttentionDq => ([self.shape.heads, self.shape.queries], "query"),
+            _ => ([self.shape.key_heads, self.shape.keys], "key"),
         };
         let of = |Summed { values, bounds }| {
             let bounds = Some(Bounds::new(0.0, bounds, 1));
             let want = Fused { c: values, tolerance: tolerance(T::DTYPE), bounds, rows: None, row_bounds: None };
-            Expected::of_heads(rows.clone(), want, heads, each)
+            Expected::of_heads(rows.clone(), want, sizes, of_row)
         };
         self.summed(op, &places).into_iter().map(of).collect()
     }

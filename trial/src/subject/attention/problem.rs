@@ -11,6 +11,9 @@ use bsr_runtime::reference::{Bounds, Fused};
 use super::tolerance;
 use crate::verify::{Expected, Rows};
 
+/// Scores below which the exponential of 0 less LSE is beyond f32.
+const LOW: f64 = -128.0;
+
 /// An attention whose tensors are drawn from N(0, 1).
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -34,6 +37,9 @@ pub struct Problem {
     pub sinks: Option<Vec<f32>>,
     /// Keys of each problem, of a kernel whose K and V are in pages.
     pub lengths: Option<Vec<usize>>,
+    /// All scores are near -128, where they are `s * scale`: the first columns of Q and K are constants.
+    #[doc(hidden)]
+    pub is_low: bool,
     /// Seed of Q, K and V.
     pub seed: u64,
 }
@@ -73,6 +79,7 @@ impl Problem {
             vectors: HostVector::examples(spec, &shape),
             sinks: spec.sinks.is_on().then(|| sinks(shape.heads, 0)),
             lengths: None,
+            is_low: false,
             seed: 0,
         }
     }
@@ -104,11 +111,12 @@ impl Problem {
         let tensor = |heads, rows, columns, more| {
             Tensor::normal([batch, heads, rows, columns], self.order, self.seed.wrapping_add(more))
         };
-        [
-            tensor(heads, queries, self.depth, 0),
-            tensor(key_heads, keys, self.depth, 1),
-            tensor(key_heads, keys, columns, 2),
-        ]
+        let [mut q, mut k] = [tensor(heads, queries, self.depth, 0), tensor(key_heads, keys, self.depth, 1)];
+        if self.is_low {
+            set_first_column(&mut q, LOW / f64::from(self.scale));
+            set_first_column(&mut k, 1.0);
+        }
+        [q, k, tensor(key_heads, keys, columns, 2)]
     }
 
     /// What at most `most` rows of O, spread over all of them, must be, and their LSE: the logarithm of each row's sum of
@@ -163,6 +171,13 @@ impl Problem {
     }
 }
 
+fn set_first_column<T: Element>(tensor: &mut Tensor<T>, value: f64) {
+    let [batch, heads, rows, _] = tensor.sizes();
+    for at in 0..batch * heads * rows {
+        tensor.row_mut([at / (heads * rows), at / rows % heads, at % rows])[0] = T::from_f64(value);
+    }
+}
+
 /// Sinks of so many heads: among the scores of a few keys, those of neighbouring heads far apart, one above all scores, and one
 /// that is none. Those of another `number` begin with another one.
 pub(super) fn sinks(heads: usize, number: usize) -> Vec<f32> {
@@ -203,5 +218,5 @@ pub fn expected<T: Element>(
         rows: Some((values.lse, of_lse)),
         row_bounds: Some(Bounds::new(0.0, values.lse_bounds, 1)),
     };
-    Expected::of_heads(rows, want, heads, queries)
+    Expected::of_heads(rows, want, [heads, queries], "query")
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bsr_codegen::{Dtype, GradientSide, Op, Plan};
-use bsr_runtime::attention::{AttentionError, Shape};
+use bsr_runtime::attention::{AttentionError, HostVector, Shape};
 use bsr_runtime::simulated::Options;
 use bsr_runtime::simulated::lists::ListKernels;
 use half::{bf16, f16};
@@ -40,14 +40,22 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Gradien
     let form = plan.gradient_tiles().ok_or(AttentionError::Operation(spec.op))?;
     let sizes = Sizes::new(plan, &form.tiles, seed, round);
     let of = |Common { name, problem, ctas, schedules }: Common| {
-        let problem = if form.side == GradientSide::Keys { transposed(problem) } else { problem };
+        let problem = match form.side {
+            GradientSide::Keys => transposed(problem),
+            // Keys beyond the last one count where their P is beyond f32 alone: their K is 0.
+            GradientSide::Queries => Problem { is_low: name == "remainders", ..problem },
+        };
         GradientTrial { name, ctas, schedules, ..GradientTrial::new(plan, problem) }
     };
     let edges = of_edges(&sizes, 1, spec.score.is_some())?;
-    Ok(of_patterns(&sizes, 1)?.into_iter().chain(edges).map(of).collect())
+    let mut all: Vec<GradientTrial> = of_patterns(&sizes, 1)?.into_iter().chain(edges).map(of).collect();
+    for (number, GradientTrial { problem, .. }) in all.iter_mut().enumerate() {
+        problem.vectors = HostVector::varied(spec, &problem.shape, number + round);
+    }
+    Ok(all)
 }
 
-/// The problem with queries for keys and keys for queries.
+/// The problem with queries for keys and keys for queries; its vectors are still those of before.
 fn transposed(problem: Problem) -> Problem {
     let (mask, Shape { queries, keys, .. }) = (problem.mask.transposed(), problem.shape);
     Problem { mask, shape: Shape { queries: keys, keys: queries, ..problem.shape }, ..problem }
