@@ -27,7 +27,8 @@ pub(crate) trait Operation: Sync {
 pub(crate) fn of(op: Op) -> &'static dyn Operation {
     match op {
         Op::Dsd | Op::Dds | Op::Sdd => &Product,
-        Op::Attention | Op::AttentionDq | Op::AttentionDkv => &Attention,
+        Op::Attention => &Attention,
+        Op::AttentionDq | Op::AttentionDkv => &Gradient,
     }
 }
 
@@ -120,5 +121,47 @@ impl Operation for Attention {
             }
         }
         Some(small)
+    }
+}
+
+/// Of a part of the gradient of an attention.
+struct Gradient;
+
+/// Elements that a part of a gradient reads and writes at least: tensors of queries, and tensors of keys.
+pub(crate) fn elements_of_gradient(workload: &Workload) -> [u64; 2] {
+    let Workload { facts, m, n, source, .. } = workload;
+    let (spec, Heads { batch, heads, key_heads }) = (facts.spec(64), source.heads());
+    let [depth, columns] = [spec.score_depth(), spec.bn].map(u64::from);
+    let [queries, keys] = [batch * heads * m, batch * key_heads * n].map(|rows| rows as u64);
+    // Q and dO, K and V.
+    let both = (queries + keys) * (depth + columns);
+    match facts.op() {
+        Op::AttentionDkv => [both, keys * (depth + columns)],
+        // O, and dQ.
+        _ => [both + queries * columns, queries * depth],
+    }
+}
+
+impl Operation for Gradient {
+    /// Of three products, or of four.
+    fn columns(&self, workload: &Workload, dense_extent: usize) -> usize {
+        let both = Attention.columns(workload, dense_extent);
+        both.saturating_add(if workload.facts.op() == Op::AttentionDkv { both } else { dense_extent })
+    }
+
+    fn least_bytes(&self, workload: &Workload, _: usize) -> u64 {
+        elements_of_gradient(workload).iter().sum::<u64>() * u64::from(workload.facts.spec(64).a.bytes())
+    }
+
+    fn has_dense_product(&self) -> bool {
+        false
+    }
+
+    fn hopper_space(&self, _: u32) -> &'static str {
+        "hopper-attention-gradient"
+    }
+
+    fn fewer_heads(&self, workload: &Workload) -> Option<Workload> {
+        Attention.fewer_heads(workload)
     }
 }

@@ -190,6 +190,11 @@ mod tests {
                 "op = attention, bm = 128, bn = 16, bk = 64, d = 32, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else { -inf }\"",
                 "topk:8",
             ),
+            ("op = attention_dq, bm = 64, bn = 32, bk = 64", "causal"),
+            (
+                "op = attention_dkv, bm = 128, bn = 32, bk = 64, d = 64, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else { -inf }\"",
+                "topk:8",
+            ),
         ] {
             let source = Source::Mask { pattern: pattern.to_owned(), heads };
             let facts: crate::Facts = facts.parse().unwrap();

@@ -95,9 +95,8 @@ mod tests {
         assert!((found.issued_flops / found.flops - 1.28).abs() < 1e-9, "{found:?}");
     }
 
-    #[test]
-    fn an_attention_has_two_products() {
-        let spec: KernelSpec = "op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16".parse().unwrap();
+    fn of_heads(op: &str) -> (TuningProblem, Traffic) {
+        let spec: KernelSpec = format!("op = {op}, bm = 128, bn = 128, bk = 128, dtype = bf16").parse().unwrap();
         let plan = Plan::new(&spec).unwrap();
         let pattern = "random:0.25";
         let structure = pattern.parse::<Pattern>().unwrap().structure(8192, 8192, (128, 128), 0).unwrap();
@@ -105,8 +104,27 @@ mod tests {
         let workload = Workload { facts: Facts::of(&spec), m: 8192, n: 8192, k: 128, source, seed: 0 };
         let problem = TuningProblem::new(workload, &structure);
         let found = traffic(&plan, &problem, None, &Card::h200());
-        assert_eq!(found.flops, problem.executed_flops() as f64);
+        assert_eq!([found.flops, found.issued_flops], [problem.executed_flops() as f64; 2]);
+        (problem, found)
+    }
+
+    #[test]
+    fn an_attention_has_two_products() {
+        let (_, found) = of_heads("attention");
         let [rows, keys] = [16.0 * 8192.0 * 128.0 * 2.0, 4.0 * 8192.0 * 256.0 * 2.0];
         assert_eq!((found.hbm_read, found.hbm_written), (rows + keys, rows));
+    }
+
+    #[test]
+    fn the_gradient_of_an_attention_has_three_products_and_four() {
+        let [rows, keys] = [16.0, 4.0].map(|heads| heads * 8192.0 * 128.0 * 2.0);
+        let (problem, dq) = of_heads("attention_dq");
+        let of_product = 2 * problem.features.nnzb as u64 * 128 * 128 * 128 * 16;
+        assert_eq!(problem.executed_flops(), 3 * of_product);
+        // Q, dO and O, K and V; dQ.
+        assert_eq!((dq.hbm_read, dq.hbm_written), (3.0 * rows + 2.0 * keys, rows));
+        let (problem, dkv) = of_heads("attention_dkv");
+        assert_eq!(problem.executed_flops(), 4 * of_product);
+        assert_eq!((dkv.hbm_read, dkv.hbm_written), (2.0 * rows + 2.0 * keys, 2.0 * keys));
     }
 }

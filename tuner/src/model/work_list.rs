@@ -7,9 +7,9 @@ use super::{Card, Simulation, timeline};
 use crate::TuningProblem;
 
 /// For every cluster of a launch from when to when it computes each of its tiles, in microseconds since its beginning. Empty of
-/// an attention, whose lists the model does not follow, and where there is nothing to compute.
+/// an attention and of its gradient, whose lists the model does not follow, and where there is nothing to compute.
 pub fn work_list(plan: &Plan, problem: &TuningProblem, card: &Card) -> Vec<Vec<[f64; 2]>> {
-    if plan.attention_tiles().is_some() {
+    if plan.attention_tiles().is_some() || plan.gradient_tiles().is_some() {
         return vec![];
     }
     let simulation = Simulation::new(plan, problem, card);

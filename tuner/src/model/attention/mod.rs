@@ -1,15 +1,16 @@
-//! How long an attention takes: the work list of its launch, each tile by what it computes and loads.
+//! How long an attention, or a part of its gradient, takes: the work list of its launch, each tile by what it computes and loads.
 //!
 //! The list is the one that the runtime makes: tiles of heads or of packed heads, their steps, and the parts of divided ones,
 //! for every CTA. A step takes what the tensor cores need, and the exponentials of one consumer run under the products of
 //! the other: of the two the longer counts. Where consumers compute different steps of a tile they do not take turns, and
-//! a part of the shorter counts, too.
+//! a part of the shorter counts, too. What is different in a [gradient] is in a file of its own.
 
+mod gradient;
 #[cfg(test)]
 mod tests;
 
-use bsr_codegen::{AttentionTiles, Plan};
-use bsr_runtime::attention::{AttentionWork, Mask, Shape as Sizes};
+use bsr_codegen::{AttentionTiles, GradientTiles, Plan};
+use bsr_runtime::attention::{AttentionWork, GradientWork, Mask, Shape as Sizes};
 use bsr_runtime::features::GROUP;
 use bsr_runtime::roofs::Traffic;
 
@@ -17,6 +18,7 @@ use super::card::Card;
 use super::prediction::{Prediction, Term, What, both};
 use super::shape::Shape;
 use crate::TuningProblem;
+use crate::operation::elements_of_gradient;
 use crate::problem::Heads;
 
 /// Constants, fitted to the rows of the tests but for the first, which the hardware has, and the last.
@@ -52,49 +54,96 @@ const COSTS: Costs = Costs {
     sharpness: 6.0,
 };
 
-/// What an attention computes and loads.
+/// A kernel of an attention, or of a part of its gradient.
+struct Kernel<'p> {
+    plan: &'p Plan,
+    /// A gradient's are of its own side and the other one.
+    tiles: AttentionTiles,
+    gradient: Option<GradientTiles>,
+}
+
+impl<'p> Kernel<'p> {
+    fn of(plan: &'p Plan) -> Option<Self> {
+        let gradient = plan.gradient_tiles();
+        let tiles = plan.attention_tiles().or(gradient.map(|form| form.tiles))?;
+        Some(Self { plan, tiles, gradient })
+    }
+
+    /// Columns of the operands of S and, in an attention, of V.
+    fn columns(&self) -> f64 {
+        f64::from(self.plan.spec().score_depth() + self.tiles.columns)
+    }
+
+    /// Columns of all products of a query and a key.
+    fn multiplied(&self) -> f64 {
+        self.gradient.as_ref().map_or(self.columns(), gradient::multiplied)
+    }
+
+    fn costs(&self) -> &'static Costs {
+        if self.gradient.is_some() { &gradient::COSTS } else { &COSTS }
+    }
+
+    /// The first tile of every CTA and that of none, the words of all tiles, and the places of the workspace.
+    fn work(&self, sizes: &Sizes, mask: &Mask, ctas: u32) -> Option<(Vec<u32>, Vec<u32>, u32)> {
+        match &self.gradient {
+            Some(form) => {
+                let work = GradientWork::new(form, sizes, mask, ctas).ok()?;
+                Some((work.heads, work.tiles, 0))
+            }
+            None => {
+                let work = AttentionWork::new(&self.tiles, sizes, mask, ctas).ok()?;
+                Some((work.heads, work.tiles, work.places))
+            }
+        }
+    }
+}
+
+/// What a kernel computes and loads.
 struct Amounts {
     /// Pairs of a query and a key in stored blocks, of all heads.
     pairs: f64,
-    /// Rows of K and of V that tiles load.
+    /// Rows of K and of V that tiles load, or of what passes by in a gradient.
     loads: f64,
-    /// Elements of Q, K and V, and of O.
+    /// Elements that are read and written at least.
     read: f64,
     written: f64,
 }
 
 impl Amounts {
-    fn new(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem) -> Self {
-        let (features, workload, spec) = (&problem.features, &problem.workload, plan.spec());
+    fn new(kernel: &Kernel<'_>, problem: &TuningProblem) -> Self {
+        let (features, workload, tiles) = (&problem.features, &problem.workload, &kernel.tiles);
         let Heads { batch, heads, key_heads } = workload.source.heads();
-        let (bm, bk, rows) = (f64::from(spec.bm), f64::from(spec.bk), f64::from(tiles.rows));
-        let (depth, columns) = (f64::from(spec.score_depth()), f64::from(tiles.columns));
-        let pairs = features.nnzb as f64 * bm * bk * (batch * heads) as f64;
-        // Neighbouring rows of blocks that share a tile load the keys once that both need.
+        let ((own, other), rows) = (tiles.block, f64::from(tiles.rows));
+        let (own, other) = (f64::from(own), f64::from(other));
+        let pairs = features.nnzb as f64 * own * other * (batch * heads) as f64;
+        // Neighbouring rows of blocks that share a tile load the keys once that both need. Of columns the features say nothing.
         let of_two = 1.0 + (features.reuse - 1.0) / (GROUP - 1) as f64;
-        let together = if tiles.uniform { 1.0 } else { of_two.clamp(1.0, (rows / bm).max(1.0)) };
+        let is_known = !tiles.uniform && !kernel.gradient.as_ref().is_some_and(gradient::is_of_keys);
+        let together = if is_known { of_two.clamp(1.0, (rows / own).max(1.0)) } else { 1.0 };
         let [queries, keys] = [batch * heads * workload.m, batch * key_heads * workload.n].map(|rows| rows as f64);
-        Self {
-            pairs,
-            loads: pairs / (bm.min(rows) * together * f64::from(tiles.heads())),
-            read: queries * depth + keys * (depth + columns),
-            written: queries * columns,
-        }
+        let [read, written] = match kernel.gradient {
+            Some(_) => elements_of_gradient(workload).map(|elements| elements as f64),
+            None => {
+                let depth = kernel.columns() - f64::from(tiles.columns);
+                [queries * depth + keys * kernel.columns(), queries * f64::from(tiles.columns)]
+            }
+        };
+        let loads = pairs / (own.min(rows) * together * f64::from(tiles.heads()));
+        Self { pairs, loads, read, written }
     }
 }
 
-/// The traffic of an attention; none of another kernel.
+/// The traffic of an attention or of its gradient; none of another kernel.
 pub(super) fn traffic(plan: &Plan, problem: &TuningProblem) -> Option<Traffic> {
-    let tiles = &plan.attention_tiles()?;
-    let Amounts { pairs, loads, read, written } = Amounts::new(plan, tiles, problem);
+    let kernel = Kernel::of(plan)?;
+    let Amounts { pairs, loads, read, written } = Amounts::new(&kernel, problem);
     let (spec, bytes) = (plan.spec(), f64::from(plan.spec().a.bytes()));
-    let both = f64::from(spec.score_depth()) + f64::from(tiles.columns);
     Some(Traffic {
         dtype: spec.a,
         flops: problem.executed_flops() as f64,
-        issued_flops: 2.0 * pairs * both,
-        l2_bytes: loads * both * bytes,
-        stages: loads / f64::from(tiles.step),
+        issued_flops: 2.0 * pairs * kernel.multiplied(),
+        l2_bytes: loads * kernel.columns() * bytes,
+        stages: loads / f64::from(kernel.tiles.step),
         hbm_least: (read + written) * bytes,
         hbm_read: read * bytes,
         hbm_written: written * bytes,
@@ -104,12 +153,13 @@ pub(super) fn traffic(plan: &Plan, problem: &TuningProblem) -> Option<Traffic> {
 /// Work tiles that are listed at most: of more heads as many are left out.
 const MOST_TILES: usize = 1 << 16;
 
-/// Of an attention; none of another kernel. Infinite where the kernel cannot compute the problem: `pack_heads` does not divide
+/// Of an attention or of its gradient; none of another kernel. Infinite where the kernel cannot compute the problem: `pack_heads` does not divide
 /// its heads.
 pub(super) fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Option<Prediction> {
-    let listed = Listed::new(plan, &plan.attention_tiles()?, problem, card);
+    let kernel = Kernel::of(plan)?;
     let impossible = || Prediction { us: f64::INFINITY, terms: vec![] };
-    Some(listed.map_or_else(impossible, |listed| listed.prediction(&COSTS, card)))
+    let listed = Listed::new(&kernel, problem, card);
+    Some(listed.map_or_else(impossible, |listed| listed.prediction(kernel.costs(), card)))
 }
 
 /// The work list of a launch: what does not depend on how fast anything is.
@@ -128,19 +178,20 @@ struct Listed {
 }
 
 impl Listed {
-    fn new(plan: &Plan, tiles: &AttentionTiles, problem: &TuningProblem, card: &Card) -> Option<Self> {
-        let (shape, heads) = sizes(tiles, problem);
+    fn new(kernel: &Kernel<'_>, problem: &TuningProblem, card: &Card) -> Option<Self> {
+        let (plan, tiles) = (kernel.plan, &kernel.tiles);
+        let (shape, heads) = sizes(kernel, problem);
         let mask = Mask::of_structure(Shape::of(problem).structure()?, |_, _| false).ok()?;
         let resident = plan.profile().resident;
-        let work = AttentionWork::new(tiles, &shape, &mask, card.sms as u32 * resident).ok()?;
-        let of_cta = |cta: &[u32]| (cta[0]..cta[1]).map(|at| Tile::read(tiles, &work, at as usize)).collect();
-        let Amounts { read, written, .. } = Amounts::new(plan, tiles, problem);
-        let busy = work.heads.windows(2).filter(|cta| cta[0] < cta[1]).count();
+        let (first, words, places) = kernel.work(&shape, &mask, card.sms as u32 * resident)?;
+        let of_cta = |cta: &[u32]| (cta[0]..cta[1]).map(|at| Tile::read(tiles, &words, at as usize)).collect();
+        let Amounts { read, written, .. } = Amounts::new(kernel, problem);
+        let busy = first.windows(2).filter(|cta| cta[0] < cta[1]).count();
         Some(Self {
             sharing: (busy as f64 / card.sms as f64).clamp(1.0, f64::from(resident)),
-            ctas: work.heads.windows(2).map(of_cta).collect(),
-            places: work.places as usize,
-            step: Step::new(plan, tiles),
+            ctas: first.windows(2).map(of_cta).collect(),
+            places: places as usize,
+            step: Step::new(kernel),
             heads,
             consumers: f64::from(tiles.consumers),
             hbm_bytes: (read + written) * f64::from(plan.spec().a.bytes()),
@@ -185,12 +236,13 @@ impl Listed {
 }
 
 /// The sizes that are listed, and how many heads the problem has for each of theirs.
-fn sizes(tiles: &AttentionTiles, problem: &TuningProblem) -> (Sizes, f64) {
-    let workload = &problem.workload;
+fn sizes(kernel: &Kernel<'_>, problem: &TuningProblem) -> (Sizes, f64) {
+    let (workload, tiles) = (&problem.workload, &kernel.tiles);
     let Heads { batch, heads, key_heads } = workload.source.heads();
     let columns = tiles.columns as usize;
     let mut shape = Sizes { batch, heads, key_heads, queries: workload.m, keys: workload.n, columns };
-    let of_head = workload.m.div_ceil(tiles.rows as usize).max(1);
+    let rows = if kernel.gradient.as_ref().is_some_and(gradient::is_of_keys) { workload.n } else { workload.m };
+    let of_head = rows.div_ceil(tiles.rows as usize).max(1);
     let most = (MOST_TILES / of_head).max(1);
     let of_group = heads.checked_div(key_heads).unwrap_or(1).max(1);
     // Whole problems, and of one problem whole groups.
@@ -211,12 +263,12 @@ struct Step {
 }
 
 impl Step {
-    fn new(plan: &Plan, tiles: &AttentionTiles) -> Self {
-        let spec = plan.spec();
-        let both = f64::from(spec.score_depth()) + f64::from(tiles.columns);
+    fn new(kernel: &Kernel<'_>) -> Self {
+        let tiles = &kernel.tiles;
         let keys = f64::from(tiles.step);
         let pairs = keys * f64::from(tiles.rows * tiles.heads()) / f64::from(tiles.consumers);
-        Self { flops: 2.0 * pairs * both, exponentials: pairs, bytes: keys * both * f64::from(spec.a.bytes()) }
+        let bytes = keys * kernel.columns() * f64::from(kernel.plan.spec().a.bytes());
+        Self { flops: 2.0 * pairs * kernel.multiplied(), exponentials: pairs, bytes }
     }
 
     fn us(&self, costs: &Costs, card: &Card, (ctas, sharing): (f64, f64)) -> StepTime {
@@ -273,9 +325,9 @@ struct Tile {
 }
 
 impl Tile {
-    fn read(tiles: &AttentionTiles, work: &AttentionWork, at: usize) -> Self {
+    fn read(tiles: &AttentionTiles, words: &[u32], at: usize) -> Self {
         let size = tiles.tile_words as usize;
-        let words = &work.tiles[at * size..][..size];
+        let words = &words[at * size..][..size];
         let computed = words[6..][..tiles.consumers as usize].iter().sum::<u32>();
         let (mut collects, mut to) = (0..0, None);
         if tiles.split.is_some() {

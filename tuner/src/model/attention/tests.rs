@@ -83,7 +83,12 @@ fn kernels_of_small_blocks_are_sorted() {
     }
 }
 
-fn problem(spec: &KernelSpec, (queries, keys): (usize, usize), heads: Heads, pattern: &str) -> TuningProblem {
+pub(super) fn problem(
+    spec: &KernelSpec,
+    (queries, keys): (usize, usize),
+    heads: Heads,
+    pattern: &str,
+) -> TuningProblem {
     let words: Pattern = pattern.parse().unwrap();
     let structure = words.structure(queries, keys, (spec.bm as usize, spec.bk as usize), 1).unwrap();
     let source = Source::Mask { pattern: pattern.to_owned(), heads };
@@ -97,7 +102,7 @@ fn rows() -> Vec<(String, Vec<Listed>, f64)> {
         let spec: KernelSpec = spec.parse().unwrap();
         let plan = Plan::new(&spec).ok()?;
         let problem = problem(&spec, sizes, heads, pattern);
-        let listed = Listed::new(&plan, &plan.attention_tiles().unwrap(), &problem, &Card::h200()).unwrap();
+        let listed = Listed::new(&Kernel::of(&plan)?, &problem, &Card::h200()).unwrap();
         Some((listed, problem.executed_flops()))
     };
     let rates = RATES.iter().map(|(columns, block, pattern, tflops)| {
@@ -144,7 +149,6 @@ fn rates_are_those_that_were_measured() {
 #[test]
 #[ignore = "prints constants, tests nothing"]
 fn costs_as_fitted() {
-    type Constant = fn(&mut Costs) -> &mut f64;
     let constants: [Constant; 7] = [
         |c| &mut c.beside,
         |c| &mut c.exposed,
@@ -156,7 +160,18 @@ fn costs_as_fitted() {
     ];
     let rows = rows();
     let squares = |costs: &Costs| logs(&rows, costs).iter().map(|log| log * log).sum::<f64>();
-    let (mut costs, mut by) = (COSTS, 1.3);
+    let costs = fitted(COSTS, &constants, squares);
+    println!("{costs:#?} {:.4} of {:.4}", squares(&costs), squares(&COSTS));
+    for ((name, _, us), log) in rows.iter().zip(logs(&rows, &costs)) {
+        println!("{:.3} of {us:>7.1} us: {name}", log.exp());
+    }
+}
+
+pub(super) type Constant = fn(&mut Costs) -> &mut f64;
+
+/// The costs of the least squares that a few rounds find, one constant after the other.
+pub(super) fn fitted(mut costs: Costs, constants: &[Constant], squares: impl Fn(&Costs) -> f64) -> Costs {
+    let mut by = 1.3;
     for _ in 0..30 {
         let before = squares(&costs);
         for constant in constants {
@@ -170,10 +185,7 @@ fn costs_as_fitted() {
         }
         by = if squares(&costs) < before { by } else { 1.0 + (by - 1.0) / 2.0 };
     }
-    println!("{costs:#?} {:.4} of {:.4}", squares(&costs), squares(&COSTS));
-    for ((name, _, us), log) in rows.iter().zip(logs(&rows, &costs)) {
-        println!("{:.3} of {us:>7.1} us: {name}", log.exp());
-    }
+    costs
 }
 
 /// Each division of the keys of one query has a time of its own, and packed heads are read once.
