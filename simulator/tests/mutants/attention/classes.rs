@@ -2,6 +2,7 @@
 
 use bsr_codegen::KernelSpec;
 
+use super::gradient;
 use crate::operators::{self, Change, join, parts};
 
 /// Vectors of a score: an element or a head too far, and the last key's element not read.
@@ -30,7 +31,7 @@ const KEYS: &[(&str, Change)] = &[
 ];
 
 /// Rings of Q, K and V: right for two rounds.
-const RINGS: &[(&str, Change)] = &[("rings: the parity of the third round", |_, s| {
+pub(super) const RINGS: &[(&str, Change)] = &[("rings: the parity of the third round", |_, s| {
     let p = parts(s).filter(|p| p.opcode == "xor.b32" && p.operands.ends_with("_parity, 1"))?;
     let list: Vec<&str> = p.operands.split(", ").collect();
     (list[0] == list[1]).then(|| join(&p, "or.b32", p.operands))
@@ -41,6 +42,9 @@ const DIAGONAL: &[(&str, Change)] = &[("diagonal: the key after it", |_, s| numb
 
 /// The mutants of every class that a kernel has.
 pub(super) fn mutants(spec: &KernelSpec, text: &str) -> Vec<(String, String)> {
+    if spec.op.is_gradient() {
+        return gradient::mutants(spec, text);
+    }
     let inputs = spec.score.map_or(&[][..], |score| score.program().inputs());
     let mut lists = vec![KEYS, RINGS];
     if inputs.iter().any(|input| input.kind.is_vector()) {
@@ -68,7 +72,7 @@ fn strictly(text: &str) -> Vec<(String, String)> {
 }
 
 /// One more for the number at the end of a statement that writes a register of this name.
-fn number(s: &str, register: &str, more: u32) -> Option<String> {
+pub(super) fn number(s: &str, register: &str, more: u32) -> Option<String> {
     let p = parts(s).filter(|p| p.operands.starts_with(register))?;
     let (rest, last) = p.operands.rsplit_once(", ")?;
     let old: u32 = last.parse().ok()?;

@@ -5,6 +5,7 @@
 //! it can be made. The problems are those of `bsr check`.
 
 mod classes;
+mod gradient;
 
 use bsr_codegen::Plan;
 
