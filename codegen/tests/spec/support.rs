@@ -11,7 +11,7 @@ struct Row {
     spec: &'static str,
 }
 
-const SECTIONS: [(&str, &[Row]); 10] = [
+const SECTIONS: [(&str, &[Row]); 11] = [
     (
         "Operands",
         &[
@@ -111,6 +111,22 @@ const SECTIONS: [(&str, &[Row]); 10] = [
         ],
     ),
     (
+        "Attention and its gradient",
+        &[
+            row("`op = attention`", "op = attention"),
+            row("`op = attention_dq`", "op = attention_dq"),
+            row("`op = attention_dkv`", "op = attention_dkv"),
+            row("`op = attention_dq`, a score with vectors", DOCUMENTS_DQ),
+            row("`op = attention_dkv`, a score with vectors", DOCUMENTS_DKV),
+            row(
+                "`op = attention_dkv`, a soft cap",
+                "op = attention_dkv, score = \"|cap: f32| cap * tanh(s * scale / cap)\"",
+            ),
+            row("`op = attention_dq, split = 2`", "op = attention_dq, split = 2"),
+            row("`op = attention_dq, dtype = e4m3`", "op = attention_dq, dtype = e4m3"),
+        ],
+    ),
+    (
         "Shape of the kernel",
         &[
             row("`warps = (2, 2)`", "warps = (2, 2)"),
@@ -144,6 +160,12 @@ const SECTIONS: [(&str, &[Row]); 10] = [
         ],
     ),
 ];
+
+/// Documents by query and key.
+const DOCUMENTS_DQ: &str =
+    "op = attention_dq, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else { -inf }\"";
+const DOCUMENTS_DKV: &str =
+    "op = attention_dkv, score = \"|a: Rows<f32>, b: Cols<f32>| if a == b { s * scale } else { -inf }\"";
 
 const fn row(words: &'static str, spec: &'static str) -> Row {
     Row { words, spec }
