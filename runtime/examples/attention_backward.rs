@@ -298,7 +298,7 @@ impl<T: Element + Plain> Run<T> {
             vectors: &vectors,
         };
         let [dq, dk, dv] = self.gradients.each_mut();
-        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut self.workspace };
+        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut self.workspace, score_sums: [None, None] };
         Ok(self.launcher.launch_one(kernel, &self.stream, &inputs, &self.pattern, &mut outputs)?)
     }
 

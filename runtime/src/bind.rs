@@ -11,8 +11,8 @@ use crate::machine::{Bound, Lists, Session};
 #[cfg(all(test, feature = "simulator"))]
 mod tests;
 
-/// Most operands of a launch: those of a score, and the ten of a gradient.
-const MOST_OPERANDS: usize = MOST_INPUTS + 10;
+/// Most operands of a launch: those of a score, and the eleven of a gradient.
+const MOST_OPERANDS: usize = MOST_INPUTS + 11;
 
 /// What the operands of one launch are, at addresses `A`. An operand that the operation does not have has no slot.
 #[derive(Clone, Debug)]

@@ -1,11 +1,11 @@
-//! The derivative of a score by the product of its query and key, as values of the same graph.
+//! The derivatives of a score by the product of its query and key and by its parameters, as values of the same graph.
 //!
-//! It is taken by the product times the scale, so that it is 1 of `s * scale`: kernels multiply a gradient by the scale once,
+//! That by the product is taken by the product times the scale, so that it is 1 of `s * scale`: kernels multiply a gradient by the scale once,
 //! when it is complete. A derivative is a product of values until it is added to another one, so that what is both multiplied
 //! and divided by leaves no instruction: that of `cap * tanh(s * scale / cap)` is `1 - t * t`, t the hyperbolic tangent.
 
 use super::functions::Function;
-use super::program::{Cmp, Given, Graph, Id, Level, Node, Program};
+use super::program::{Cmp, Given, Graph, Id, InputKind, Level, Node, Program};
 
 /// sqrt(8 / pi) and the factor of the cube, in the argument of the logistic function that `gelu` is made of.
 const GELU: [f64; 2] = [1.595_769_121_605_730_7, 0.044_715];
@@ -29,44 +29,86 @@ enum Slope {
     Product(Vec<Id>),
 }
 
+/// What a derivative is taken by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The product times the scale.
+    Product,
+    /// A parameter, by its number.
+    Parameter(usize),
+}
+
+impl Slope {
+    /// 1, or the value has no part in anything.
+    fn is_one(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Zero => false,
+            Self::Product(factors) => factors.is_empty(),
+        }
+    }
+}
+
 impl Program {
     /// The same score with its derivative, unless that is 1 wherever the score is not minus infinity: then none.
     pub(crate) fn differentiated(&self) -> Result<Option<Self>, NoDerivative> {
-        let mut graph = Derivatives { graph: self.graph().clone(), slopes: vec![] };
-        for id in 0..self.nodes().len() {
-            let slope = if self.is_used(id) { graph.of(id)? } else { Slope::Zero };
-            graph.slopes.push(slope);
-        }
-        Ok(match &graph.slopes[self.result()] {
-            Slope::Any => None,
-            Slope::Product(factors) if factors.is_empty() => None,
-            slope => {
-                let slope = graph.value(&slope.clone());
-                Some(self.with_slope(graph.graph, slope))
+        let found = self.with_derivatives(|_| false)?;
+        Ok(found.is_sloped().then_some(found))
+    }
+
+    /// The same score with its derivatives by the product and by parameters of some kinds.
+    pub(crate) fn with_derivatives(&self, is_wanted: fn(InputKind) -> bool) -> Result<Self, NoDerivative> {
+        let mut graph = Derivatives { graph: self.graph().clone(), by: By::Product, slopes: vec![] };
+        let slope = graph.of_program(self, By::Product)?;
+        let slope = (!slope.is_one()).then(|| graph.value(&slope));
+        let mut slopes = vec![];
+        for (at, _) in self.inputs().iter().enumerate().filter(|(_, input)| is_wanted(input.kind)) {
+            let by_parameter = graph.of_program(self, By::Parameter(at))?;
+            if let Slope::Product(_) = by_parameter {
+                slopes.push((at, graph.value(&by_parameter)));
             }
-        })
+        }
+        Ok(self.with_slopes(graph.graph, slope, slopes))
+    }
+
+    /// Whether the score is below infinity, and a number, for any finite values of what it reads.
+    pub(crate) fn is_bounded(&self) -> bool {
+        let graph = Derivatives { graph: self.graph().clone(), by: By::Product, slopes: vec![] };
+        graph.is_bounded(self.result())
     }
 }
 
 /// A graph that grows by the derivatives of its values.
 struct Derivatives {
     graph: Graph,
+    by: By,
     /// Those of the values so far.
     slopes: Vec<Slope>,
 }
 
 impl Derivatives {
+    /// That of a program's result.
+    fn of_program(&mut self, program: &Program, by: By) -> Result<Slope, NoDerivative> {
+        (self.by, self.slopes) = (by, vec![]);
+        for id in 0..program.nodes().len() {
+            let slope = if program.is_used(id) { self.of(id)? } else { Slope::Zero };
+            self.slopes.push(slope);
+        }
+        Ok(self.slopes[program.result()].clone())
+    }
+
     /// That of a value, by those of what it is made of.
     fn of(&mut self, id: Id) -> Result<Slope, NoDerivative> {
         let node = self.graph.nodes()[id];
         let slopes = node.operands().iter().map(|id| self.slopes[*id].clone()).collect::<Vec<_>>();
         Ok(match (node, &slopes[..]) {
-            (Node::Acc, _) => {
+            (Node::Acc, _) if self.by == By::Product => {
                 let scale = self.graph.made_of(Node::Given(Given::Scale));
                 Slope::Product(vec![self.apply(Function::Reciprocal, scale)])
             }
             (Node::Literal(bits), _) if f32::from_bits(bits) == f32::NEG_INFINITY => Slope::Any,
-            (Node::Input(_) | Node::Given(_) | Node::Literal(_), _) => Slope::Zero,
+            (Node::Input(at), _) if self.by == By::Parameter(at) => Slope::Product(vec![]),
+            (Node::Acc | Node::Input(_) | Node::Given(_) | Node::Literal(_), _) => Slope::Zero,
             (Node::Neg(_), [a]) => self.negative(a),
             (Node::Add(..), [a, b]) => self.sum(a, b),
             (Node::Sub(..), [a, b]) => {
@@ -266,6 +308,15 @@ impl Derivatives {
         match slope {
             Slope::Any | Slope::Zero => true,
             Slope::Product(factors) => factors.iter().all(|id| self.is_number(*id)),
+        }
+    }
+
+    /// Whether a score is a number or minus infinity for any finite values.
+    fn is_bounded(&self, id: Id) -> bool {
+        match self.graph.nodes()[id] {
+            Node::Literal(bits) if f32::from_bits(bits) == f32::NEG_INFINITY => true,
+            Node::Select(.., x, y) => self.is_bounded(x) && self.is_bounded(y),
+            _ => self.is_number(id),
         }
     }
 

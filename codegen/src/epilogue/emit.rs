@@ -34,12 +34,15 @@ pub(crate) struct At<'n> {
     pub(crate) tile: &'n str,
 }
 
-/// A score and its derivative: lines, and where they put both, which may be a literal.
+/// A score and its derivatives: lines, and where they put all, which may be literals.
 #[derive(Clone, Debug)]
 pub(crate) struct Sloped {
     pub(crate) lines: Vec<String>,
     pub(crate) score: String,
-    pub(crate) slope: String,
+    /// By `s * scale`, unless it is 1.
+    pub(crate) slope: Option<String>,
+    /// By parameters.
+    pub(crate) slopes: Vec<String>,
 }
 
 /// Makes the lines of one program.
@@ -133,12 +136,15 @@ impl Lines {
         lines
     }
 
-    /// The score and its derivative; the product stays in `at.acc`.
+    /// The score and its derivatives; the product stays in `at.acc`.
     pub(crate) fn sloped(&self, at: &At<'_>) -> Option<Sloped> {
-        let slope = self.program.slope()?;
         let register = |id: Id| self.register(id, Some(at));
-        let lines = self.level(Level::Element, &register, &|_, _| vec![]);
-        Some(Sloped { lines, score: register(self.program.result()), slope: register(slope) })
+        self.program.is_sloped().then(|| Sloped {
+            lines: self.level(Level::Element, &register, &|_, _| vec![]),
+            score: register(self.program.result()),
+            slope: self.program.slope().map(register),
+            slopes: self.program.slopes().iter().map(|(_, id)| register(*id)).collect(),
+        })
     }
 
     /// The register that a row's second result is collected in, and what it begins with.

@@ -70,10 +70,20 @@ impl Program {
     /// that of `floor` is 0, and where two values are equal `min` and `max` have that of the second one.
     #[doc(hidden)]
     pub fn score_and_slope(&self, pair: &Pair<'_>) -> (f64, f64) {
+        self.score_and_slope_by(Node::Acc, pair)
+    }
+
+    /// The derivative of the score of a query and a key by a parameter, in f64.
+    #[doc(hidden)]
+    pub fn slope_by_parameter(&self, number: usize, pair: &Pair<'_>) -> f64 {
+        self.score_and_slope_by(Node::Input(number), pair).1
+    }
+
+    fn score_and_slope_by(&self, by: Node, pair: &Pair<'_>) -> (f64, f64) {
         let values = self.values(pair);
         let mut slopes = vec![0.0; self.nodes().len()];
         for (id, node) in self.nodes().iter().enumerate().filter(|(id, _)| self.is_used(*id)) {
-            slopes[id] = slope(node, &values, &slopes, values[id]);
+            slopes[id] = if *node == by { 1.0 } else { slope(node, &values, &slopes, values[id]) };
         }
         (values[self.result()], slopes[self.result()])
     }
@@ -130,12 +140,11 @@ fn value(node: &Node, values: &[f64], element: Element<'_>) -> f64 {
     }
 }
 
-/// The derivative of a value by `acc`, by those of what it is made of.
+/// The derivative of a value by those of what it is made of.
 fn slope(node: &Node, values: &[f64], slopes: &[f64], y: f64) -> f64 {
     let (of, by) = (|id: Id| values[id], |id: Id| slopes[id]);
     match *node {
-        Node::Acc => 1.0,
-        Node::Input(_) | Node::Given(_) | Node::Literal(_) => 0.0,
+        Node::Acc | Node::Input(_) | Node::Given(_) | Node::Literal(_) => 0.0,
         Node::Neg(a) => -by(a),
         Node::Add(a, b) => by(a) + by(b),
         Node::Sub(a, b) => by(a) - by(b),

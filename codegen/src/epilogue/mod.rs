@@ -82,7 +82,8 @@ impl Epilogue {
             return Self { text: known.both[0].text() };
         }
         let both = [program.clone(), program.transposed()];
-        let forms: &'static Forms = Box::leak(Box::new(Forms { both, differentiated: OnceLock::new() }));
+        let (differentiated, summed) = (OnceLock::new(), OnceLock::new());
+        let forms: &'static Forms = Box::leak(Box::new(Forms { both, differentiated, summed }));
         programs.insert(forms.both[0].text(), forms);
         Self { text: forms.both[0].text() }
     }
@@ -147,6 +148,17 @@ impl Epilogue {
         made.as_ref().map(|made| made.as_ref().unwrap_or(&forms.both)).map_err(|none| *none)
     }
 
+    /// A score with its derivatives by the product and by those parameters whose gradients are sums over the keys of a query, and
+    /// the same of the transposed scores, by those whose gradients are sums over the queries of a key.
+    pub(crate) fn summed(self) -> Result<&'static [Program; 2], NoDerivative> {
+        let forms = self.forms();
+        let made = forms.summed.get_or_init(|| {
+            let of_queries = forms.both[0].with_derivatives(|kind| !matches!(kind, InputKind::Cols(_)))?;
+            Ok([of_queries, forms.both[0].with_derivatives(|kind| matches!(kind, InputKind::Cols(_)))?.transposed()])
+        });
+        made.as_ref().map_err(|none| *none)
+    }
+
     fn forms(self) -> &'static Forms {
         if let Some(known) = programs().get(self.text) {
             return known;
@@ -165,6 +177,8 @@ struct Forms {
     both: [Program; 2],
     /// Both with the derivative of a score, unless that is 1.
     differentiated: OnceLock<Result<Option<[Program; 2]>, NoDerivative>>,
+    /// Both with the derivatives of a score by parameters, too.
+    summed: OnceLock<Result<[Program; 2], NoDerivative>>,
 }
 
 /// Every program met so far, by canonical text. There are as many as there are kernels: none is forgotten.

@@ -300,8 +300,10 @@ pub struct Program {
     used: Vec<bool>,
     result: Id,
     second: Option<(Reduction, Id)>,
-    /// The derivative of a score by `s * scale`.
+    /// The derivative of a score by `s * scale`, unless it is 1.
     slope: Option<Id>,
+    /// Its derivatives by parameters, by the numbers of these.
+    slopes: Vec<(usize, Id)>,
 }
 
 impl Program {
@@ -313,14 +315,14 @@ impl Program {
         second: Option<(Reduction, Id)>,
     ) -> Self {
         let used = graph.used(std::iter::once(result).chain(second.map(|(_, id)| id)));
-        Self { text, inputs, graph, used, result, second, slope: None }
+        Self { text, inputs, graph, used, result, second, slope: None, slopes: vec![] }
     }
 
-    /// The same with its derivative, which is a value of a larger graph.
-    pub(super) fn with_slope(&self, graph: Graph, slope: Id) -> Self {
-        let used = graph.used([self.result, slope]);
+    /// The same with its derivatives by `s * scale` and by parameters, which are values of a larger graph.
+    pub(super) fn with_slopes(&self, graph: Graph, slope: Option<Id>, slopes: Vec<(usize, Id)>) -> Self {
+        let used = graph.used([self.result].into_iter().chain(slope).chain(slopes.iter().map(|(_, id)| *id)));
         let (text, inputs) = (self.text.clone(), self.inputs.clone());
-        Self { text, inputs, graph, used, result: self.result, second: None, slope: Some(slope) }
+        Self { text, inputs, graph, used, result: self.result, second: None, slope, slopes }
     }
 
     /// The same of the transposed C, whose rows are C's columns. A second result is still one value for each row of C: for
@@ -387,6 +389,16 @@ impl Program {
     /// The derivative of a score by `s * scale`, of a differentiated program.
     pub(crate) fn slope(&self) -> Option<Id> {
         self.slope
+    }
+
+    /// Its derivatives by parameters, by the numbers of these: where they are wanted and not 0.
+    pub(crate) fn slopes(&self) -> &[(usize, Id)] {
+        &self.slopes
+    }
+
+    /// Whether a derivative is computed with the score.
+    pub(crate) fn is_sloped(&self) -> bool {
+        self.slope.is_some() || !self.slopes.is_empty()
     }
 
     pub(super) fn graph(&self) -> &Graph {

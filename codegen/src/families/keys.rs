@@ -52,6 +52,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or sinks = off",
         ));
     }
+    if spec.score_gradients.is_on() && !spec.op.is_gradient() {
+        errors.push(PlanError::new(
+            Key::ScoreGradients.as_str(),
+            format!("op = {} computes no gradients", spec.op),
+            "gradients of a score's parameters are sums over the pairs of an attention's gradient",
+            "op = attention_dq, op = attention_dkv, or score_gradients = off",
+        ));
+    }
     if let Some(depth) = spec.d.filter(|_| !spec.op.is_of_heads()) {
         errors.push(PlanError::new(
             Key::D.as_str(),

@@ -18,11 +18,11 @@ const MOST_LOADS: u32 = 16;
 /// tile is computed, and addresses and elements of vectors by column.
 pub(crate) fn registers(program: &Program) -> u32 {
     let by_column = by_column(program);
-    let loads = match (by_column, program.slope()) {
+    let loads = match (by_column, program.is_sloped()) {
         (0, _) => 0,
-        (_, None) => MOST_LOADS.max(2 * by_column),
-        // The derivative is computed for one pair of columns at a time.
-        (_, Some(_)) => 2 * by_column,
+        (_, false) => MOST_LOADS.max(2 * by_column),
+        // Derivatives are computed for one pair of columns at a time.
+        (_, true) => 2 * by_column,
     };
     let uniform = Lines::uniform_registers(program) - numbers(program);
     Lines::row_registers(program, THREAD_ROWS) + uniform + 2 * by_column + loads
@@ -35,7 +35,7 @@ fn numbers(program: &Program) -> u32 {
         node => *node == Node::Given(Given::Scale),
     };
     let used = program.nodes().iter().enumerate().filter(|(id, _)| program.is_used(*id));
-    program.slope().map_or(0, |_| used.filter(|(_, node)| is_number(node)).count() as u32)
+    if program.is_sloped() { used.filter(|(_, node)| is_number(node)).count() as u32 } else { 0 }
 }
 
 /// What the rows of S are: the columns are the other ones.

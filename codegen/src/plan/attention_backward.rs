@@ -7,7 +7,12 @@
 //! dQ = scale * dS K                  by rows of blocks: `op = attention_dq`, which writes delta and -LSE too
 //! dK = scale * dS^T Q, dV = P^T dO   by columns of blocks: `op = attention_dkv`, which reads them
 //! ```
+//!
+//! A parameter `a` of the score has the gradient `sum of dS * d score / d a`, of a kernel with `score_gradients = on`: the sums over
+//! the keys of each query where `a` is a number, `Rows` or `Heads`, which `attention_dq` computes, and those over the queries of
+//! each key where it is `Cols`, which `attention_dkv` does.
 
+use crate::epilogue::NoDerivative;
 use crate::spec::Key;
 use crate::words::Switch;
 use crate::{KernelSpec, Op};
@@ -58,6 +63,30 @@ impl KernelSpec {
         [Op::AttentionDq, Op::AttentionDkv].map(|op| Self { sinks: Switch::Off, ..self.facts_of(op) })
     }
 
+    /// The same with the gradients of the score's parameters, of those kernels that sum any.
+    #[must_use]
+    pub fn gradients_with_score(&self) -> [Self; 2] {
+        self.gradients().map(|spec| {
+            let with_score = Self { score_gradients: Switch::On, ..spec };
+            if with_score.sums_of_score().is_ok_and(<[_]>::is_empty) { spec } else { with_score }
+        })
+    }
+
+    /// The numbers of the score's parameters whose gradients this kernel sums, in the order of its sums.
+    ///
+    /// Those of other parameters are 0: they only choose, or the score does not depend on them.
+    pub fn score_sums(&self) -> Vec<usize> {
+        self.sums_of_score().unwrap_or_default().iter().map(|(at, _)| *at).collect()
+    }
+
+    /// The same, and what a query and a key add to them; an error where a derivative has no expression.
+    pub(crate) fn sums_of_score(&self) -> Result<&'static [(usize, usize)], NoDerivative> {
+        match self.score.filter(|_| self.score_gradients.is_on()) {
+            Some(score) => Ok(score.summed()?[usize::from(self.op == Op::AttentionDkv)].slopes()),
+            None => Ok(&[]),
+        }
+    }
+
     /// The attention whose gradient this is a part of.
     #[must_use]
     pub fn attention_of_gradient(&self) -> Self {
@@ -68,7 +97,7 @@ impl KernelSpec {
     fn facts_of(&self, op: Op) -> Self {
         let mut spec = Self::new(self.bm, self.bn, self.bk);
         Key::ALL.into_iter().filter(|key| key.is_fact()).for_each(|key| spec.copy_key(key, self));
-        Self { op, ..spec }
+        Self { op, score_gradients: Switch::Off, ..spec }
     }
 }
 

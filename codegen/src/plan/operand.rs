@@ -39,6 +39,9 @@ pub enum Operand {
     RowTerms,
     /// The gradient of V: dV.
     ValueGradient,
+    /// The gradients of a score's parameters, f32, summed for each row: `[problems, heads, parameters, rows]`, of the queries or
+    /// keys whose kernel sums them.
+    ScoreSums,
 }
 
 impl Operand {
@@ -63,6 +66,10 @@ impl Operand {
             (Self::LseGradient, _) => "the gradient of LSE, f32, or null",
             (Self::RowTerms, _) => "-LSE in units of log 2, then delta, f32, of each head's queries in whole blocks",
             (Self::ValueGradient, _) => "dV",
+            (Self::ScoreSums, Op::AttentionDkv) => {
+                "sums of the score's gradients, f32, [problems, heads, parameters, keys]"
+            }
+            (Self::ScoreSums, _) => "sums of the score's gradients, f32, [problems, heads, parameters, queries]",
             (Self::ScaleA, _) => "A's factors",
             (Self::ScaleB, _) => "B's factors",
             (Self::Epilogue(_), op) if op.is_of_heads() => "a vector of the score",

@@ -92,6 +92,8 @@ keys! {
         "columns of Q and K in an attention, if they differ from those of V", by_default "`bn`";
     Page page: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
         "keys of a page, in an attention whose K and V are in pages that a page table lists", by_default "K and V without pages";
+    ScoreGradients score_gradients: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { Wgmma }
+        "whether the gradient of an attention also sums those of the score's numbers and vectors";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
         "whether beta * C is added, with beta given at launch";
 }

@@ -34,10 +34,11 @@ pub use error::AttentionError;
 pub use generate::Coverage;
 pub use gradient::{
     GradientForm, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, ListedWork, RowTerms, Saved,
+    ScoreSums,
 };
 // What trials compare kernels with, and run them on.
 #[doc(hidden)]
-pub use gradient::{GradientWork, Summed, gradients_of_keys, gradients_of_queries};
+pub use gradient::{GradientWork, Summed, gradients_of_keys, gradients_of_queries, gradients_of_score};
 #[cfg(feature = "simulator")]
 #[doc(hidden)]
 pub use gradient::{SimulatedGradient, SimulatedGradients};

@@ -122,13 +122,18 @@ impl HostVector {
 
     /// The element for a query and a key of a head of a problem.
     pub(super) fn element(&self, kind: InputKind, shape: &Shape, [batch, head, query, key]: [usize; 4]) -> f64 {
+        self.values.get(self.place(kind, shape, [batch, head, query, key]))
+    }
+
+    /// Where that element is.
+    pub(super) fn place(&self, kind: InputKind, shape: &Shape, [batch, head, query, key]: [usize; 4]) -> usize {
         let [of_head, of_problem] = strides(kind, self.sharing, shape);
         let within = match kind {
             InputKind::Rows(_) => query,
             InputKind::Cols(_) => key,
             _ => 0,
         };
-        self.values.get(batch * of_problem + head * of_head + within)
+        batch * of_problem + head * of_head + within
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Gradient<'a, A> {
     pub(crate) first: A,
     /// dV, of the kernel of dK and dV.
     pub(crate) second: Option<A>,
+    /// Where sums of the score's gradients go, of a kernel that has some.
+    pub(crate) score_sums: Option<A>,
     pub(crate) scale: f32,
     /// The numbers of the score, in the order of its parameters.
     pub(crate) scalars: &'a [f32],
@@ -59,6 +61,9 @@ impl<A: Copy + Debug> Operands for Gradient<'_, A> {
         slots.operand(Operand::LseGradient, self.lse_gradient);
         if self.second.is_some() {
             slots.operand(Operand::ValueGradient, self.second);
+        }
+        if self.score_sums.is_some() {
+            slots.operand(Operand::ScoreSums, self.score_sums);
         }
         slots.scale(self.scale);
         of_score(&mut slots, plan, self.scalars, &self.vectors);

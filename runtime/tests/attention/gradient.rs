@@ -6,7 +6,7 @@ use bsr_codegen::{KernelSpec, Plan};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
     BlockList, Coverage, DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, HeadOrder, HostVector, Mask,
-    Saved, ScoreInputs, Shape, Sharing, SimulatedGradient, Tensor, UploadedVectors, gradients_of_keys,
+    Saved, ScoreInputs, ScoreSums, Shape, Sharing, SimulatedGradient, Tensor, UploadedVectors, gradients_of_keys,
     gradients_of_queries, reference_of,
 };
 use bsr_runtime::gpu::{Device, DeviceBuffer, Plain, Stream};
@@ -17,18 +17,22 @@ use half::{bf16, f16};
 use crate::gpu::device;
 
 /// A spec beside `op = attention`, and what its gradient is computed of.
-struct Case {
-    spec: &'static str,
-    problem: Problem,
-    with_lse_gradient: bool,
+pub(crate) struct Case {
+    pub(crate) spec: &'static str,
+    pub(crate) problem: Problem,
+    pub(crate) with_lse_gradient: bool,
+    /// The kernels also sum the gradients of the score's parameters.
+    pub(crate) with_score: bool,
 }
 
-fn spec(text: &str) -> KernelSpec {
+pub(crate) fn spec(text: &str) -> KernelSpec {
     format!("op = attention, {text}").parse().unwrap()
 }
 
-fn plans(text: &str) -> [Plan; 2] {
-    spec(text).gradients().map(|spec| Plan::new(&spec).unwrap_or_else(|error| panic!("{spec}: {error}")))
+fn plans(text: &str, with_score: bool) -> [Plan; 2] {
+    let spec = spec(text);
+    let specs = if with_score { spec.gradients_with_score() } else { spec.gradients() };
+    specs.map(|spec| Plan::new(&spec).unwrap_or_else(|error| panic!("{spec}: {error}")))
 }
 
 const CAUSAL_128: &str =
@@ -59,16 +63,28 @@ const TEMPERATURES: &str = "bm = 128, bn = 64, bk = 64, score = \"|t: Rows<f32>,
 /// Derivatives of everything that has one, and a choice by the product.
 const CURVED: &str = "bm = 64, bn = 64, bk = 128, dtype = bf16, score = \"|x: f32, of_head: Heads<bf16>| { let u = s * scale; if u > \
                       x { silu(u) - of_head * exp(-u * u) } else { gelu(u) + max(u, -1) * sigmoid(u) / (2 + u * u) } }\"";
+/// Infinite for the zeros that are read beyond the last query.
+const INVERSE: &str = "bm = 128, bn = 64, bk = 64, score = \"|a: Rows<f32>, b: Cols<f32>| s * scale + 1 / a - log(b)\"";
 /// The product alone, by no scale.
 const UNSCALED: &str = "bm = 128, bn = 96, bk = 128, score = \"|| if i > j + 20 { s / 8 } else { -inf }\"";
 
 type MaskOf = fn((usize, usize), (usize, usize)) -> Mask;
 
-fn case(text: &'static str, [batch, heads, key_heads]: [usize; 3], [queries, keys]: [usize; 2], mask: MaskOf) -> Case {
+pub(crate) fn case(
+    text: &'static str,
+    [batch, heads, key_heads]: [usize; 3],
+    [queries, keys]: [usize; 2],
+    mask: MaskOf,
+) -> Case {
     let spec = spec(text);
     let shape = Shape { batch, heads, key_heads, queries, keys, columns: spec.bn as usize };
     let mask = mask((queries, keys), (spec.bm as usize, spec.bk as usize));
-    Case { spec: text, problem: Problem::new(&spec, shape, mask, "a case").unwrap(), with_lse_gradient: false }
+    Case {
+        spec: text,
+        problem: Problem::new(&spec, shape, mask, "a case").unwrap(),
+        with_lse_gradient: false,
+        with_score: false,
+    }
 }
 
 fn random(sizes: (usize, usize), block: (usize, usize)) -> Mask {
@@ -84,7 +100,7 @@ fn window(sizes: (usize, usize), block: (usize, usize)) -> Mask {
 }
 
 /// Rows and columns of blocks without any, and a column that one row stores alone.
-fn gaps(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+pub(crate) fn gaps(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     let (rows, columns) = (sizes.0.div_ceil(block.0), sizes.1.div_ceil(block.1));
     let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
     for row in 0..rows {
@@ -96,21 +112,21 @@ fn gaps(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::new(sizes, block, Sharing::All, vec![list]).unwrap()
 }
 
-fn none(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+pub(crate) fn none(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::random(sizes, block, 0.0, 5).unwrap()
 }
 
-fn causal(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+pub(crate) fn causal(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::causal(sizes.0, sizes.1, block).unwrap()
 }
 
 /// Keys up to 70 before each query.
-fn near(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+pub(crate) fn near(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::window(sizes, block, 70, 0).unwrap()
 }
 
 /// Every other block is partial.
-fn mixed(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+pub(crate) fn mixed(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     let of = |rows: Range<usize>, columns: Range<usize>| match (rows.start / block.0 + columns.start / block.1) % 2 {
         0 => Coverage::Partial,
         _ => Coverage::Full,
@@ -118,12 +134,12 @@ fn mixed(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::by_rule(sizes, block, of).unwrap()
 }
 
-fn partial(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+pub(crate) fn partial(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     Mask::by_rule(sizes, block, |_, _| Coverage::Partial).unwrap()
 }
 
 /// A pattern for each of four heads.
-fn by_head(sizes: (usize, usize), block: (usize, usize)) -> Mask {
+pub(crate) fn by_head(sizes: (usize, usize), block: (usize, usize)) -> Mask {
     let lists = [1, 2, 3, 4].map(|seed| Mask::random(sizes, block, 0.4, seed).unwrap().lists()[0].clone());
     Mask::new(sizes, block, Sharing::ByHead, lists.to_vec()).unwrap()
 }
@@ -162,8 +178,17 @@ fn cases() -> Vec<Case> {
         case(TEMPERATURES, [2, 2, 1], [150, 210], partial),
         case(CURVED, [1, 2, 2], [200, 150], mixed),
         case(UNSCALED, [1, 1, 1], [140, 140], partial),
+        case(INVERSE, [1, 2, 1], [150, 130], partial),
     ]);
     cases[26].problem.scalars = vec![3.0];
+    varied(&mut cases);
+    // Scores that are far from each other: most probabilities are 0.
+    cases[1].problem.scale *= 6.0;
+    cases
+}
+
+/// Values, vectors, sinks and layouts of each case.
+pub(crate) fn varied(cases: &mut [Case]) {
     for (number, case) in cases.iter_mut().enumerate() {
         case.problem.seed = 10 * number as u64;
         case.problem.vectors = HostVector::varied(&spec(case.spec), &case.problem.shape, number);
@@ -172,9 +197,6 @@ fn cases() -> Vec<Case> {
         case.problem.sinks = (number % 3 == 0).then(|| (0..heads).map(|head| 3.0 - 2.5 * head as f32).collect());
         case.problem.order = [HeadOrder::HeadsFirst, HeadOrder::RowsFirst][number % 2];
     }
-    // Scores that are far from each other: most probabilities are 0.
-    cases[1].problem.scale *= 6.0;
-    cases
 }
 
 impl Case {
@@ -184,8 +206,7 @@ impl Case {
     }
 }
 
-fn all_right(check: impl Fn(usize, &Case) -> Result<(), String>) {
-    let cases = cases();
+pub(crate) fn all_right(cases: &[Case], check: impl Fn(usize, &Case) -> Result<(), String>) {
     let fault = |(number, case): (usize, &Case)| {
         let found = check(number, case).err()?;
         Some(format!("{}, {:?}: {found}", case.spec, case.problem.shape))
@@ -298,24 +319,27 @@ fn a_mask_transposed_twice_is_itself() {
 
 #[test]
 fn the_kernels_are_right_on_the_simulator() {
-    all_right(|number, case| match spec(case.spec).a {
+    all_right(&cases(), |number, case| match spec(case.spec).a {
         bsr_codegen::Dtype::BF16 => simulate::<bf16>(number, case),
         _ => simulate::<f16>(number, case),
     });
 }
 
 /// The kernel of dK and dV reads what that of dQ wrote.
-fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
+pub(crate) fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let drawn = case.draw::<T>();
     let schedule = [Schedule::Scrambled, Schedule::Early, Schedule::Late][number / 3 % 3];
     let options = Options { schedule, seed: number as u64, ..Options::default() };
     let (mut gradients, mut terms) = (vec![], None);
-    for plan in plans(case.spec) {
+    for plan in plans(case.spec, case.with_score) {
         let kernel = SimulatedGradient::of_plan(&plan).unwrap().with_ctas([3, 1, 8][number % 3]);
         let run = kernel.run(&drawn.saved(), terms.as_ref(), &drawn.mask, &options).map_err(|error| text(&error))?;
         if !run.report.is_clean() {
             return Err(format!("{}: {:#?}", plan.spec(), run.report.findings));
+        }
+        if let Some(fault) = drawn.fault_of_sums(plan.spec(), &run.score_sums, usize::MAX) {
+            return Err(format!("{}: {fault}", plan.spec()));
         }
         gradients.extend(run.gradients);
         terms = Some(run.terms);
@@ -326,16 +350,16 @@ fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
 #[test]
 fn the_kernels_are_right_on_a_gpu() {
     let Some(device) = device("gradient::the_kernels_are_right_on_a_gpu") else { return };
-    all_right(|_, case| match spec(case.spec).a {
+    all_right(&cases(), |_, case| match spec(case.spec).a {
         bsr_codegen::Dtype::BF16 => launch::<bf16>(&device, case),
         _ => launch::<f16>(&device, case),
     });
 }
 
 /// Computes a case twice: the results are right, and the same bit by bit.
-fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String> {
+pub(crate) fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let [dq, dkv] = plans(case.spec);
+    let [dq, dkv] = plans(case.spec, case.with_score);
     let drawn = case.draw::<T>();
     let launcher = GradientLauncher::load(device, [&dq, &dkv]).map_err(|error| text(&error))?;
     let pattern = launcher.pattern(&drawn.mask, drawn.shape).map_err(|error| text(&error))?;
@@ -357,7 +381,7 @@ fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String
         vectors: &vectors,
     };
     let stream = Stream::new(device).unwrap();
-    let mut results = vec![];
+    let (mut results, mut all_sums) = (vec![], vec![]);
     for _ in 0..2 {
         let mut gradients = drawn.tensors.each_ref().map(|tensor| {
             let mut gradient = DeviceTensor::<T>::uninit(device, tensor.sizes(), tensor.order()).unwrap();
@@ -366,16 +390,28 @@ fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String
         });
         let mut workspace = DeviceBuffer::<f32>::uninit(device, pattern.workspace_len()).unwrap();
         workspace.fill_bytes(0xFF).unwrap();
+        let mut sums = pattern.score_sums_len().map(|len| {
+            let mut sums = DeviceBuffer::<f32>::uninit(device, len.max(1)).unwrap();
+            sums.fill_bytes(0xFF).unwrap();
+            (len > 0).then_some(sums)
+        });
         let [dq, dk, dv] = gradients.each_mut();
-        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut workspace };
+        let score_sums = sums.each_mut().map(Option::as_mut);
+        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut workspace, score_sums };
         launcher.launch(&stream, &inputs, &pattern, &mut outputs).map_err(|error| text(&error))?;
         stream.synchronize().map_err(|error| text(&error))?;
         results.push(gradients.each_ref().map(|gradient| gradient.download().unwrap()));
+        all_sums.push(sums.map(|sums| sums.map_or_else(Vec::new, |sums| sums.to_vec().unwrap())));
+    }
+    for (plan, values) in [&dq, &dkv].into_iter().zip(&all_sums[0]) {
+        let sums = ScoreSums::of(plan.spec(), &drawn.shape, values.clone());
+        drawn.fault_of_sums(plan.spec(), &sums, usize::MAX).map_or(Ok(()), Err)?;
     }
     let [dq, dk, dv] = &results[0];
     drawn.verify([dq, dk, dv], usize::MAX)?;
     let bits = |at: usize| results[at].each_ref().map(|gradient| T::to_bytes(gradient.data()));
-    if bits(0) != bits(1) {
+    let bits_of_sums = |at: usize| all_sums[at].each_ref().map(|sums: &Vec<f32>| f32::to_bytes(sums));
+    if bits(0) != bits(1) || bits_of_sums(0) != bits_of_sums(1) {
         return Err("two launches differ".to_owned());
     }
     Ok(())
@@ -384,7 +420,7 @@ fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<(), String
 #[test]
 fn what_does_not_fit_is_refused_in_words() {
     let text = "bm = 64, bn = 64, bk = 64";
-    let [_, plan] = plans(text);
+    let [_, plan] = plans(text, false);
     let kernel = SimulatedGradient::of_plan(&plan).unwrap();
     let drawn = case(text, [1, 2, 1], [100, 90], full).draw::<f16>();
     let refused = |saved: &Saved<'_, f16>, mask: &Mask, words: &str| {

@@ -13,6 +13,7 @@ mod gpu_repeated;
 mod gradient;
 mod masks;
 mod refusals;
+mod score_gradients;
 mod simulated;
 mod table;
 mod work;

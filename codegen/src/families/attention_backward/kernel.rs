@@ -92,7 +92,12 @@ impl KernelPlan for GradientPlan {
             table::shared_memory(m.total, &self.arch),
             table::score(s.score.map(|score| score.program())),
         ]);
-        if t.has_derivative {
+        if t.sums > 0 {
+            let name = |at: &usize| s.score.map_or("", |score| &score.program().inputs()[*at].name);
+            let names = s.score_sums().iter().map(name).collect::<Vec<_>>().join(", ");
+            let of_step = format!("of each row, by {names}; pairs are computed once S and dP are complete");
+            rows.push(row("score sums", t.sums.to_string(), of_step));
+        } else if t.has_derivative {
             let of_step = match t.is_of_keys() {
                 true => "P and dS of a pair together, once S and dP are complete",
                 false => "P times it takes the place of S, while dP is computed",

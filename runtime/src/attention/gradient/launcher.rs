@@ -2,9 +2,9 @@
 
 use bsr_codegen::Plan;
 
-use super::RowTerms;
 use super::operands::{problem, shape};
 use super::work::{GradientForm, GradientWork};
+use super::{RowTerms, ScoreSums};
 use crate::Element;
 use crate::attention::operands::check_numbers;
 use crate::attention::vector::packed_strides;
@@ -46,6 +46,9 @@ pub struct GradientOutputs<'o, T: Plain> {
     pub dv: &'o mut DeviceTensor<T>,
     /// What the kernel of dQ passes on to that of dK and dV: [`GradientPattern::workspace_len`] elements.
     pub workspace: &'o mut DeviceBuffer<f32>,
+    /// The gradients of the score's parameters, of the kernels that sum some: [`GradientPattern::score_sums_len`] elements each, laid
+    /// out as [`ScoreSums`] says.
+    pub score_sums: [Option<&'o mut DeviceBuffer<f32>>; 2],
 }
 
 /// A mask in the form in which both kernels read it, for tensors of one shape.
@@ -54,12 +57,18 @@ pub struct GradientPattern {
     shape: Shape,
     works: [Work; 2],
     workspace: usize,
+    score_sums: [usize; 2],
 }
 
 impl GradientPattern {
     /// Elements of [`GradientOutputs::workspace`]: two for each query of each head, to the end of the last block.
     pub fn workspace_len(&self) -> usize {
         self.workspace
+    }
+
+    /// Elements of [`GradientOutputs::score_sums`] of each kernel: 0 of one that sums nothing.
+    pub fn score_sums_len(&self) -> [usize; 2] {
+        self.score_sums
     }
 }
 
@@ -153,7 +162,7 @@ impl GradientLauncher {
         });
         let form = self.plans()[0].gradient_tiles();
         let workspace = form.map_or(0, |form| RowTerms::len(&form, &shape));
-        Ok(GradientPattern { shape, works: [dq?, dkv?], workspace })
+        Ok(GradientPattern { shape, works: [dq?, dkv?], workspace, score_sums: self.score_sums_len(&shape) })
     }
 
     /// How each kernel takes the work of tensors of one shape.
@@ -189,7 +198,12 @@ impl GradientLauncher {
             Ok::<_, AttentionError>(Work { uploaded, steps: view(listed.steps) })
         });
         let [first, second] = works;
-        Ok(GradientPattern { shape, works: [first?, second?], workspace: RowTerms::len(&dq.tiles, &shape) })
+        let (workspace, score_sums) = (RowTerms::len(&dq.tiles, &shape), self.score_sums_len(&shape));
+        Ok(GradientPattern { shape, works: [first?, second?], workspace, score_sums })
+    }
+
+    fn score_sums_len(&self, shape: &Shape) -> [usize; 2] {
+        self.plans().map(|plan| ScoreSums::len(plan.spec(), shape))
     }
 
     /// Enqueues both kernels on `stream` and returns at once. Keep tensors and pattern alive until the stream has been
@@ -241,7 +255,15 @@ impl GradientLauncher {
         }
         let vectors = inputs.vectors.iter().map(|vector| (vector.ptr(), vector.extent()));
         let vectors = packed_strides(kernel.plan(), &shape, vectors)?;
-        let GradientOutputs { dq, dk, dv, workspace } = outputs;
+        let GradientOutputs { dq, dk, dv, workspace, score_sums } = outputs;
+        let (sums, wanted) = (score_sums[number].as_deref().map_or(0, DeviceBuffer::len), pattern.score_sums[number]);
+        if sums != wanted {
+            return Err(AttentionError::size(
+                format!("the sums of the score's gradients have {sums} elements"),
+                format!("problems x heads x parameters x rows = {wanted} of this kernel"),
+                "`GradientPattern::score_sums_len` elements",
+            ));
+        }
         if workspace.len() != pattern.workspace_len() {
             return Err(AttentionError::size(
                 format!("the workspace has {} elements", workspace.len()),
@@ -274,6 +296,7 @@ impl GradientLauncher {
             row_terms: workspace.ptr(),
             first: at(if number == 0 { dq } else { dk }),
             second: (number == 1).then(|| at(dv)),
+            score_sums: score_sums[number].as_deref().filter(|_| wanted > 0).map(DeviceBuffer::ptr),
             scale: inputs.scale,
             scalars: inputs.scalars,
             vectors,

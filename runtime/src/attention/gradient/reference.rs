@@ -10,7 +10,7 @@
 //! **Derivatives of scores** are computed in f32 from the product and from values of functions, and are off by as much as these.
 
 use bsr_codegen::epilogue::{Pair, Program};
-use bsr_codegen::{Dtype, Epilogue};
+use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 
 use super::Saved;
 use crate::Element;
@@ -95,7 +95,7 @@ pub fn gradients_of_keys<T: Element>(
                     let at = [problem, head, query];
                     let of_query = OfQuery::new(shape, saved, at);
                     let place = [problem, key_head, key];
-                    let (probability, slope) = of_query.pair(shape, saved, program, place);
+                    let ([probability, _], slope) = of_query.pair(shape, saved, program, place);
                     of_key.add(slope, q.row(at));
                     of_value.add(probability, saved.output_gradient.row(at));
                 }
@@ -103,6 +103,57 @@ pub fn gradients_of_keys<T: Element>(
         }
         of_key.end(f64::from(saved.inputs.scale), &mut summed[0]);
         of_value.end(1.0, &mut summed[1]);
+    }
+    summed
+}
+
+/// The gradients of the score's parameters that a kernel of `spec` sums, for some of its rows, each `[problem, head of Q, query or
+/// key]`: those of all parameters of a row, then those of the next.
+///
+/// # Panics
+/// For tensors or a mask that do not fit `shape`.
+pub fn gradients_of_score<T: Element>(
+    spec: &KernelSpec,
+    shape: &Shape,
+    mask: &Mask,
+    saved: &Saved<'_, T>,
+    rows: impl IntoIterator<Item = [usize; 3]>,
+) -> Summed {
+    let (is_of_keys, parameters) = (spec.op == Op::AttentionDkv, spec.score_sums());
+    let by_rows = if is_of_keys { mask.transposed() } else { mask.clone() };
+    let ((own, other), last) = (by_rows.block(), if is_of_keys { shape.queries } else { shape.keys });
+    let mut summed = Summed::default();
+    for [problem, head, row] in rows {
+        let list = &by_rows.lists()[by_rows.pattern(problem, head, shape.heads)];
+        let pairs = list.row(row / own).filter(|(_, partial)| *partial).flat_map(|(block, _)| {
+            let first = block as usize * other;
+            first..(first + other).min(last)
+        });
+        let mut sums = vec![OfElement::default(); parameters.len()];
+        let mut terms = 1;
+        for passing in pairs {
+            let (query, key) = if is_of_keys { (passing, row) } else { (row, passing) };
+            let Some(program) = spec.score.map(|score| score.program()) else { continue };
+            let of_query = OfQuery::new(shape, saved, [problem, head, query]);
+            let key = [problem, shape.key_head(head), key];
+            let [_, weight] = of_query.pair(shape, saved, Some(program), key).0;
+            terms += 1;
+            if weight.value == 0.0 && weight.error == 0.0 {
+                continue;
+            }
+            of_query.with_score(shape, saved, program, key, |pair| {
+                for (sum, number) in sums.iter_mut().zip(&parameters) {
+                    let slope = program.slope_by_parameter(*number, pair);
+                    sum.value += weight.value * slope;
+                    sum.squares += (weight.value * slope).powi(2);
+                    sum.error += weight.error * slope.abs() + weight.value.abs() * OF_SLOPE * (1.0 + slope.abs());
+                }
+            });
+        }
+        for OfElement { value, squares, error } in sums {
+            summed.values.push(value);
+            summed.bounds.push(f32_sums(T::DTYPE, terms) * squares.sqrt() + error);
+        }
     }
     summed
 }
@@ -132,21 +183,16 @@ impl<'n, T: Element> OfQuery<'n, T> {
         Self { at, q: saved.tensors[0].row(at), dout, lse: f64::from(saved.lse[place]), delta }
     }
 
-    /// P and dS, the latter divided by the scale, of a pair of the query and a key.
-    fn pair(&self, shape: &Shape, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> (Near, Near) {
+    /// P and P * (dP - delta) of a pair of the query and a key, and dS, the latter divided by the scale.
+    fn pair(&self, shape: &Shape, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> ([Near; 2], Near) {
         let (scale, product) = (f64::from(saved.inputs.scale), product::<T>(self.q, saved.tensors[1].row(key)));
         let (score, slope) = match score {
-            Some(score) => {
-                let ([batch, head, query], key) = (self.at, key[2]);
-                let mut inputs = vec![0.0; score.inputs().len()];
-                vector::values(score, &saved.inputs, shape, [batch, head, query, key], &mut inputs);
-                score.score_and_slope(&Pair { product: product.value, query, key, head, batch, scale, inputs: &inputs })
-            }
+            Some(score) => self.with_score(shape, saved, score, key, |pair| score.score_and_slope(pair)),
             None => (product.value * scale, scale),
         };
         if self.lse == f64::NEG_INFINITY || score == f64::NEG_INFINITY {
             let nothing = Near { value: 0.0, error: 0.0 };
-            return (nothing, nothing);
+            return ([nothing; 2], nothing);
         }
         let value = (score - self.lse).exp();
         let error = value * (OF_SCORE * (1.0 + score.abs() + self.lse.abs()) + slope.abs() * product.error);
@@ -156,7 +202,24 @@ impl<'n, T: Element> OfQuery<'n, T> {
         let slope = slope / scale;
         let of_slope = if slope == 1.0 { 0.0 } else { OF_SLOPE * (1.0 + slope.abs()) };
         let error_of_both = of_by * slope.abs() + value * by.abs() * of_slope;
-        (Near { value, error }, Near { value: value * by * slope, error: error_of_both })
+        let of_score = Near { value: value * by, error: of_by };
+        ([Near { value, error }, of_score], Near { value: value * by * slope, error: error_of_both })
+    }
+
+    /// What `compute` makes of the query and a key as a score finds them.
+    fn with_score<R>(
+        &self,
+        shape: &Shape,
+        saved: &Saved<'_, T>,
+        score: &Program,
+        key: [usize; 3],
+        compute: impl FnOnce(&Pair<'_>) -> R,
+    ) -> R {
+        let ([batch, head, query], product) = (self.at, product::<T>(self.q, saved.tensors[1].row(key)).value);
+        let (scale, key) = (f64::from(saved.inputs.scale), key[2]);
+        let mut inputs = vec![0.0; score.inputs().len()];
+        vector::values(score, &saved.inputs, shape, [batch, head, query, key], &mut inputs);
+        compute(&Pair { product, query, key, head, batch, scale, inputs: &inputs })
     }
 }
 

@@ -4,7 +4,7 @@ use bsr_codegen::{GradientSide, GradientTiles, Plan};
 use bsr_simulator::{Coverage, Options, Report, Statement};
 
 use super::operands::problem;
-use super::{GradientWork, RowTerms, Saved};
+use super::{GradientWork, RowTerms, Saved, ScoreSums};
 use crate::Element;
 use crate::attention::vector::packed_strides;
 use crate::attention::{AttentionError, Mask, ScoreInputs, Tensor};
@@ -32,6 +32,8 @@ pub struct SimulatedGradients<T> {
     /// The terms of queries whose block row stores blocks, of a kernel of dQ; NaN of the others. Of a kernel of dK and dV, its
     /// argument.
     pub terms: RowTerms,
+    /// The gradients of the score's parameters, of a kernel that sums some.
+    pub score_sums: ScoreSums,
     /// What was found.
     pub report: Report,
 }
@@ -104,8 +106,10 @@ impl SimulatedGradient {
             (true, None) => RowTerms::of(form, &shape, saved),
             (false, _) => RowTerms::poisoned(form, &shape),
         };
+        let sums = vec![f32::NAN; ScoreSums::len(plan.spec(), &shape)];
         if work.ctas() == 0 {
-            return Ok(SimulatedGradients { gradients, terms, report: Report::default() });
+            let score_sums = ScoreSums::of(plan.spec(), &shape, sums);
+            return Ok(SimulatedGradients { gradients, terms, score_sums, report: Report::default() });
         }
         // What the other kernel writes has no slot here.
         let all = [q, k, v, saved.output, saved.output_gradient, q, k, v];
@@ -118,6 +122,7 @@ impl SimulatedGradient {
         let lse = sim.bytes(f32::to_bytes(saved.lse));
         let lse_gradient = saved.lse_gradient.map(|values| sim.bytes(f32::to_bytes(values)));
         let row_terms = sim.bytes(f32::to_bytes(terms.values()));
+        let sums = (!sums.is_empty()).then(|| sim.bytes(f32::to_bytes(&sums)));
         let written: Vec<_> = gradients.iter().map(|tensor| sim.bytes(T::to_bytes(tensor.data()))).collect();
         let operands = Gradient {
             tensors,
@@ -126,6 +131,7 @@ impl SimulatedGradient {
             row_terms,
             first: written[0],
             second: written.get(1).copied(),
+            score_sums: sums,
             scale,
             scalars,
             vectors: packed_strides(plan, &shape, vectors.into_iter())?,
@@ -139,9 +145,11 @@ impl SimulatedGradient {
         unsafe { operation::launch::<_, SimulatedError>(&mut sim, plan, &operands, list)? };
         simulator.records.keep(sim.records());
         let terms = terms.with_values(f32::from_bytes(sim.memory.bytes(row_terms)));
+        let sums = sums.map_or_else(Vec::new, |id| f32::from_bytes(sim.memory.bytes(id)));
         for (gradient, id) in gradients.iter_mut().zip(&written) {
             *gradient = Tensor::from_vec(gradient.sizes(), gradient.order(), T::from_bytes(sim.memory.bytes(*id)))?;
         }
-        Ok(SimulatedGradients { gradients, terms, report: sim.report })
+        let score_sums = ScoreSums::of(plan.spec(), &shape, sums);
+        Ok(SimulatedGradients { gradients, terms, score_sums, report: sim.report })
     }
 }

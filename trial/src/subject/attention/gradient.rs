@@ -5,8 +5,8 @@ use std::f64::consts::LOG2_E;
 use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
-    HostVector, Mask, RowTerms, Saved, ScoreInputs, Shape, Summed, Tensor, gradients_of_keys, gradients_of_queries,
-    reference_of,
+    HostVector, Mask, RowTerms, Saved, ScoreInputs, ScoreSums, Shape, Summed, Tensor, gradients_of_keys,
+    gradients_of_queries, gradients_of_score, reference_of,
 };
 
 use bsr_runtime::reference::{Bounds, Fused};
@@ -152,6 +152,33 @@ impl<T: Element> Backward<T> {
             let bound = 1e-5 * (columns as f64 + right[at].abs());
             let is_near = (delta - right[at]).abs() <= bound;
             (!is_near).then(|| format!("wrong delta\n  row {at} is {delta}, not {}", right[at]))
+        })
+    }
+
+    /// What is wrong with the gradients of the score's parameters that a kernel of `spec` has left, in words: of at most `most` rows,
+    /// spread over all of them.
+    pub fn fault_of_sums(&self, spec: &KernelSpec, sums: &ScoreSums, most: usize) -> Option<String> {
+        let parameters = sums.parameters().len();
+        if parameters == 0 {
+            return None;
+        }
+        let Shape { batch, heads, queries, keys, .. } = self.shape;
+        let rows = if spec.op == Op::AttentionDkv { keys } else { queries };
+        let chosen = Rows::spread(batch * heads * rows, most).list;
+        let places = chosen.iter().map(|at| [at / (heads * rows), at / rows % heads, at % rows]);
+        let right = gradients_of_score(spec, &self.shape, &self.mask, &self.saved(), places);
+        let right = right.values.chunks(parameters).zip(right.bounds.chunks(parameters));
+        chosen.iter().zip(right).find_map(|(at, (values, bounds))| {
+            let each = sums.of_row(*at).map(f64::from).zip(values.iter().zip(bounds)).zip(sums.parameters());
+            each.into_iter().find_map(|((found, (want, bound)), parameter)| {
+                let is_near = (found - want).abs() <= *bound;
+                (!is_near).then(|| {
+                    format!(
+                        "wrong sum of the gradient of parameter {parameter} of the score\n  row {at} is {found:e}, not {want:e}; \
+                         rounding explains {bound:.1e}"
+                    )
+                })
+            })
         })
     }
 

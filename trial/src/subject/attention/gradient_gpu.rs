@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bsr_codegen::{Dtype, KernelSpec, Op, Plan};
 use bsr_runtime::attention::{
     DeviceTensor, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, HeadOrder, Inputs, Launcher,
-    UploadedVectors,
+    ScoreSums, UploadedVectors,
 };
 use bsr_runtime::bench::Work;
 use bsr_runtime::gpu::{Device, DeviceBuffer, Stream, StreamRef};
@@ -66,6 +66,8 @@ impl GradientOperands {
         let output_gradient = DeviceTensor::upload(device, &drawn.output_gradient)?;
         let [dq, dk, dv] =
             drawn.tensors.each_ref().map(|tensor| DeviceTensor::uninit(device, tensor.sizes(), tensor.order()));
+        let score_sums = pattern.score_sums_len().map(|len| DeviceBuffer::uninit(device, len.max(1)));
+        let [of_queries, of_keys] = score_sums;
         let (rows, tolerance) = (expected[0].rows.clone(), expected[0].want.tolerance);
         let KernelSpec { op, transpose, a, b, out, .. } = spec;
         let (block, nnzb) = (planned.block(), problem.mask.stored());
@@ -81,6 +83,8 @@ impl GradientOperands {
             vectors,
             gradients: [dq?, dk?, dv?],
             workspace: DeviceBuffer::uninit(device, workspace)?,
+            score_sums: [of_queries?, of_keys?],
+            most: self.rows.most(ROWS),
             drawn,
             expected,
         };
@@ -112,6 +116,9 @@ struct Gradient<T: Number> {
     vectors: UploadedVectors,
     gradients: [DeviceTensor<T>; 3],
     workspace: DeviceBuffer<f32>,
+    score_sums: [DeviceBuffer<f32>; 2],
+    /// Rows that are compared.
+    most: usize,
     drawn: Backward<T>,
     expected: Vec<Expected>,
 }
@@ -136,14 +143,18 @@ impl<T: Number> Gradient<T> {
             scalars: &self.drawn.scalars,
             vectors: &vectors,
         };
-        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut self.workspace };
+        let wanted = self.pattern.score_sums_len();
+        let [of_queries, of_keys] = &mut self.score_sums;
+        let score_sums = [(of_queries, wanted[0]), (of_keys, wanted[1])].map(|(sums, len)| (len > 0).then_some(sums));
+        let mut outputs = GradientOutputs { dq, dk, dv, workspace: &mut self.workspace, score_sums };
         Ok(self.launcher.launch_one(number, stream, &inputs, &self.pattern, &mut outputs)?)
     }
 }
 
 impl<T: Number> Launch for Gradient<T> {
     fn poison(&mut self) -> Result<(), Failure> {
-        self.gradients.iter_mut().try_for_each(|gradient| Ok(gradient.fill_bytes(T::POISON_BYTE)?))
+        self.gradients.iter_mut().try_for_each(|gradient| gradient.fill_bytes(T::POISON_BYTE))?;
+        Ok(self.score_sums.iter_mut().try_for_each(|sums| sums.fill_bytes(0xFF))?)
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), Failure> {
@@ -159,7 +170,13 @@ impl<T: Number> Launch for Gradient<T> {
                 None => verdict,
             });
         }
-        worst.ok_or_else(|| Failure::wrong("a gradient without results"))
+        let worst = worst.ok_or_else(|| Failure::wrong("a gradient without results"))?;
+        let spec = self.launcher.plans()[self.number].spec();
+        if spec.score_sums().is_empty() {
+            return Ok(worst);
+        }
+        let sums = ScoreSums::of(spec, &self.drawn.shape, self.score_sums[self.number].to_vec()?);
+        Ok(worst.with_fault(self.drawn.fault_of_sums(spec, &sums, self.most)))
     }
 
     fn recorded(&self) -> Result<Option<Recorded>, Failure> {

@@ -13,6 +13,8 @@ use crate::verify::Expected;
 pub(crate) struct Gradients<T: Element> {
     drawn: Backward<T>,
     expected: Vec<Expected>,
+    spec: KernelSpec,
+    most: usize,
 }
 
 impl<T: Element> Gradients<T> {
@@ -23,7 +25,7 @@ impl<T: Element> Gradients<T> {
     pub(crate) fn new(spec: &KernelSpec, problem: &Problem, most: usize) -> Result<Self, Failure> {
         let drawn = Backward::<T>::new(spec, problem)?.with_lse_gradient(problem.seed);
         let expected = drawn.expected(spec.op, most);
-        Ok(Self { drawn, expected })
+        Ok(Self { drawn, expected, spec: *spec, most })
     }
 }
 
@@ -36,7 +38,9 @@ impl<T: Element> Drawn for Gradients<T> {
         let run = kernel.gradient()?.run(&self.drawn.saved(), None, &self.drawn.mask, options)?;
         let verdicts = run.gradients.iter().zip(&self.expected).map(|(found, wanted)| verdict(found, None, wanted));
         let verdict = worst(verdicts)?;
-        let fault = run.report.is_clean().then(|| self.drawn.fault_of_terms(&run.terms)).flatten();
+        let of_sums = || self.drawn.fault_of_sums(&self.spec, &run.score_sums, self.most);
+        let fault = || self.drawn.fault_of_terms(&run.terms).or_else(of_sums);
+        let fault = run.report.is_clean().then(fault).flatten();
         Ok(Ran { verdict: verdict.with_fault(fault), report: run.report })
     }
 }

@@ -6,6 +6,7 @@ use super::super::plan::GradientPlan;
 use super::probability::Probability;
 use super::product::{self, Gradient, Product};
 use super::score::Score;
+use super::sums::Sums;
 use crate::epilogue::widen;
 use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
 use crate::hopper::held::Held;
@@ -36,6 +37,8 @@ pub(super) struct Context {
     /// The scores of partial blocks, where they are not `s * scale`, and whether their derivative is not the scale either.
     score: Option<Score>,
     has_derivative: bool,
+    /// Gradients of the score's parameters, where they are wanted.
+    sums: Option<Sums>,
     delta: Delta,
     staging: Staging,
     /// What is stored.
@@ -224,6 +227,7 @@ impl Context {
             probability: Probability::new(plan),
             score: Score::new(plan),
             has_derivative: t.has_derivative,
+            sums: Sums::new(plan),
             delta: delta(plan),
             staging: Staging {
                 span,

@@ -4,6 +4,7 @@ mod context;
 mod probability;
 mod product;
 mod score;
+mod sums;
 
 use super::plan::GradientPlan;
 use crate::hopper;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::super::plan::{GradientPlan, program};
 use super::probability::F32;
 use super::product::{score, slope};
+use super::sums::sum;
 use crate::epilogue::{At, Held, Lines, Sloped};
 use crate::hopper::score_vectors::{RowsOf, Vectors};
 
@@ -18,6 +19,8 @@ pub(super) struct Score {
     rows: Vec<String>,
     /// It depends on the column.
     has_columns: bool,
+    /// It may be infinite, or no number, for zeros that are read beyond the last query.
+    may_be_infinite: bool,
     pairs: Vec<Pair>,
 }
 
@@ -42,7 +45,11 @@ struct Element {
     dp: String,
     /// Where the lines put the score, and its derivative by `s * scale` unless that is 1.
     score: String,
-    slope: String,
+    slope: Option<String>,
+    /// Sums of the row, and the derivatives that they are of.
+    sums: Vec<[String; 2]>,
+    /// 0 for the first column of the pair, 1 for the second.
+    column: u32,
     /// What its exponential is taken to, and what is subtracted of its dP.
     base: String,
     delta: String,
@@ -56,7 +63,7 @@ impl Score {
         let vectors = Vectors::new(&lines, program, side);
         let both = |of: &dyn Fn(u32) -> Vec<String>| -> Vec<String> { [0, 1].into_iter().flat_map(of).collect() };
         // Without a branch between pairs ptxas 13.0 computes many of them at once, and spills registers.
-        let has_derivative = program.slope().is_some();
+        let has_derivative = program.is_sloped();
         let pair = |number: u32| {
             let is_first = has_derivative && number == 0 && vectors.by_column() == 0;
             let from = if is_first { vectors.remaining() } else { vec![] };
@@ -64,12 +71,14 @@ impl Score {
                 let at = 4 * number + 2 * row + column;
                 let (register, dp) = (score(at), slope(at));
                 let at = At { acc: &register, row, column, tile: "" };
-                let in_place = || Sloped { lines: lines.element(&at), score: register.clone(), slope: String::new() };
-                let Sloped { lines, score, slope } = lines.sloped(&at).unwrap_or_else(in_place);
+                let in_place =
+                    || Sloped { lines: lines.element(&at), score: register.clone(), slope: None, slopes: vec![] };
+                let Sloped { lines, score, slope, slopes } = lines.sloped(&at).unwrap_or_else(in_place);
+                let sums = slopes.into_iter().zip(0..).map(|(slope, number)| [sum(number, row), slope]).collect();
                 // Queries are rows of S and columns of S^T.
                 let query = if side == RowsOf::Keys { column } else { row };
                 let (base, delta) = (format!("%f_base{query}"), format!("%f_delta{query}"));
-                Element { lines, register: register.clone(), dp, score, slope, base, delta }
+                Element { lines, register: register.clone(), dp, score, slope, sums, column, base, delta }
             };
             Pair {
                 first: 8 * number,
@@ -84,6 +93,7 @@ impl Score {
             text: plan.spec.score.map_or("", |score| score.program().text()).to_owned(),
             rows: [vectors.rows(), lines.uniform(), both(&|row| lines.row(row))].concat(),
             has_columns: !lines.column(0).is_empty(),
+            may_be_infinite: !program.is_bounded(),
             pairs: (0..plan.tiling.step / 8).map(pair).collect(),
         })
     }

@@ -53,6 +53,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         }
     }
     check_score(spec, errors);
+    check_score_gradients(spec, errors);
     if let Some(number) = spec.consumers.filter(|number| *number != CONSUMERS) {
         errors.push(PlanError::new(
             "consumers",
@@ -79,5 +80,32 @@ fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
             &format!("the derivative of `{name}` by `s` is no expression of the language"),
             format!("`{instead}` in place of `{name}`"),
         );
+    }
+}
+
+/// Gradients of the score's parameters are of expressions, and this kernel has some of them.
+fn check_score_gradients(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let mut refuse = |fact: &str, why: String, help: String| {
+        errors.push(PlanError::new(Key::ScoreGradients.as_str(), fact, why, help));
+    };
+    let off = "score_gradients = off";
+    match spec.sums_of_score() {
+        Err(NoDerivative { name, instead }) => refuse(
+            "gradients of this score's parameters are not planned",
+            format!("the derivative of `{name}` is no expression of the language"),
+            format!("`{instead}` in place of `{name}`, or {off}"),
+        ),
+        Ok([]) if spec.score_gradients.is_on() => {
+            let (of, other, words) = match spec.op {
+                Op::AttentionDkv => ("`Cols` vectors", Op::AttentionDq, "numbers, `Rows` and `Heads` vectors"),
+                _ => ("numbers, `Rows` and `Heads` vectors", Op::AttentionDkv, "`Cols` vectors"),
+            };
+            refuse(
+                &format!("op = {} has no gradients of this score's parameters to sum", spec.op),
+                format!("it sums those of {of}, and op = {other} those of {words}, where the score depends on them"),
+                off.to_owned(),
+            );
+        }
+        Ok(_) => {}
     }
 }

@@ -39,11 +39,17 @@ impl GradientPlan {
             push("sum_gradients", Argument::Pointer(Operand::LseGradient));
         }
         push("row_terms", Argument::Pointer(Operand::RowTerms));
+        if self.tiling.sums > 0 {
+            push("score_sums", Argument::Pointer(Operand::ScoreSums));
+        }
         push("work_head", Argument::WorkHead);
         push("work", Argument::Work);
         push("steps", Argument::ColIdx);
         push("scale", Argument::Scale);
         push("heads", Argument::Number(attention.heads as u32));
+        if is_of_keys && self.tiling.sums > 0 {
+            push("group", Argument::Number((attention.heads / attention.key_heads.max(1)) as u32));
+        }
         push("queries", Argument::Number(attention.queries as u32));
         push("keys", Argument::Number(attention.keys as u32));
         push("block_queries", Argument::Number(self.tiling.tiles().queries_in_blocks(attention.queries) as u32));

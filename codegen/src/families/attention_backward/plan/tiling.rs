@@ -19,15 +19,21 @@ const PRODUCER: u32 = 40;
 const OVERHEAD: u32 = 36;
 /// The same where scores are differentiated, which is done one pair of columns at a time.
 const OVERHEAD_BY_PAIRS: u32 = 28;
+/// The same where derivatives by parameters are computed, too.
+const OVERHEAD_WITH_SUMS: u32 = 32;
 /// The same where rows of the tile stay in registers, of the operand of S and of that of dP, which then are all that is left.
 const BESIDE_HELD: [u32; 2] = [28, 40];
+/// Rows of a thread.
+const THREAD_ROWS: u32 = 2;
 /// Words of a work tile.
 const TILE_WORDS: u32 = 8;
 
-/// The score of a pair in partial blocks, and its derivative unless that is the scale, as this side sees it: rows of the program
-/// are those of the tile.
+/// The score of a pair in partial blocks, and its derivatives that are computed, as this side sees it: rows of the program are
+/// those of the tile.
 pub(crate) fn program(spec: &KernelSpec) -> Option<&'static Program> {
-    let [of_queries, of_keys] = spec.score?.differentiated().ok()?;
+    let score = spec.score?;
+    let programs = if spec.score_gradients.is_on() { score.summed() } else { score.differentiated() };
+    let [of_queries, of_keys] = programs.ok()?;
     Some(if spec.op == Op::AttentionDkv { of_keys } else { of_queries })
 }
 
@@ -46,10 +52,12 @@ pub(crate) struct Tiling {
     pub(crate) columns: u32,
     /// Rows and columns of a block, as this side sees it.
     pub(crate) block: (u32, u32),
-    /// Registers of a thread for what the score keeps of its rows and its head.
+    /// Registers of a thread for what the score keeps of its rows and its head, and for sums of its gradients.
     pub(crate) score: u32,
-    /// The derivative of the score is not the scale, and is computed with it.
+    /// The derivative of the score is not the scale, or is taken by parameters, and is computed with it.
     pub(crate) has_derivative: bool,
+    /// Parameters of the score whose gradients are summed.
+    pub(crate) sums: u32,
     /// Slices of 16 columns of the tile's rows that stay in registers, of the operands of S and of dP.
     pub(crate) held: [u32; 2],
 }
@@ -76,6 +84,7 @@ impl Tiling {
             Op::AttentionDkv => (GradientSide::Keys, (spec.bk, spec.bm)),
             _ => (GradientSide::Queries, (spec.bm, spec.bk)),
         };
+        let sums = program(spec).map_or(0, |program| program.slopes().len() as u32);
         let tiling = Self {
             side,
             roles: Roles::beside(CONSUMERS, PRODUCER, arch),
@@ -84,8 +93,9 @@ impl Tiling {
             depth: spec.score_depth(),
             columns: spec.bn,
             block,
-            score: program(spec).map_or(0, score_vectors::registers),
-            has_derivative: program(spec).is_some_and(|program| program.slope().is_some()),
+            score: program(spec).map_or(0, score_vectors::registers) + THREAD_ROWS * sums,
+            has_derivative: program(spec).is_some_and(Program::is_sloped),
+            sums,
             held: [0; 2],
         };
         Self { held: tiling.held(), ..tiling }
@@ -153,7 +163,11 @@ impl Tiling {
 
     /// Registers of a thread beside sums and the score.
     fn overhead(&self) -> u32 {
-        if self.has_derivative { OVERHEAD_BY_PAIRS } else { OVERHEAD }
+        match self.has_derivative {
+            true if self.sums > 0 => OVERHEAD_WITH_SUMS,
+            true => OVERHEAD_BY_PAIRS,
+            false => OVERHEAD,
+        }
     }
 
     fn fits(&self) -> bool {
