@@ -25,11 +25,14 @@ pub(crate) fn plan(py: Python<'_>, spec: &str) -> (Option<Kernel>, Vec<Problem>)
     })
 }
 
-/// The kernels of the gradient of an attention, of dQ, then of dK and dV; nothing where one of them is not planned.
+/// The kernels of the gradient of an attention, of dQ, then of dK and dV, and of the score's parameters where these are wanted;
+/// nothing where one of them is not planned.
 #[pyfunction]
-pub(crate) fn gradient_kernels(py: Python<'_>, spec: &str) -> Option<(Kernel, Kernel)> {
+#[pyo3(signature = (spec, with_score = false))]
+pub(crate) fn gradient_kernels(py: Python<'_>, spec: &str, with_score: bool) -> Option<(Kernel, Kernel)> {
     py.detach(|| {
-        let [dq, dkv] = spec.parse::<KernelSpec>().ok()?.gradients();
+        let spec = spec.parse::<KernelSpec>().ok()?;
+        let [dq, dkv] = if with_score { spec.gradients_with_score() } else { spec.gradients() };
         Some((Plan::new(&dq).ok()?.into(), Plan::new(&dkv).ok()?.into()))
     })
 }

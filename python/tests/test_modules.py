@@ -49,6 +49,7 @@ _kernel_launch
 _kernels
 _gradient_lists
 _attention_launch
+_score_gradients
 _patterned
 _shards
 _tuning

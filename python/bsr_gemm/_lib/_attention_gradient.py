@@ -14,6 +14,7 @@ In partial blocks the condition of a mask of pairs, or the score and its derivat
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -86,18 +87,17 @@ def gradients(
     mask: Any,
     score: str | None,
     scale: float,
-    numbers: tuple[float, ...],
-    vectors: tuple[Tensor, ...] = (),
+    numbers: Sequence[float | Tensor],
+    vectors: Sequence[Tensor] = (),
     *,
-    of_vectors: tuple[bool, ...] = (),
+    wanted: Sequence[Tensor] = (),
 ) -> tuple[Tensor, ...]:
-    """The gradients of Q, K and V, then of those vectors of the score for which ``of_vectors`` says so.
+    """The gradients of Q, K and V, then of ``wanted``: those of the score's numbers and vectors that are leaves of a graph.
 
     A mask on a GPU is copied to the host, which waits for it.
     """
     mask = mask.to_mask() if mask.on_device else mask
     batch, heads, queries, _ = q.shape
-    wanted = [vector for vector, is_wanted in zip(vectors, of_vectors) if is_wanted]
     if 0 in q.shape or 0 in v.shape or mask.stored == 0:
         return tuple(torch.zeros_like(tensor) for tensor in (q, k, v, *wanted))
     whole, tensors = stacked(mask, batch, heads, k.shape[1]), (q, k, v)
@@ -115,7 +115,7 @@ def gradients(
     linear = torch.ops.bsr_gemm.linear
     dv = linear(do.t(), p, None, key, True).t()
     ds = sddmm(do, v.t(), whole.pattern, _score_gradient(_arrays.kind_of(p)), {"p": p, "delta": delta, "scale": scale})
-    found_of_vectors = [torch.zeros_like(vector) for vector in wanted]
+    found_of_score = [torch.zeros_like(leaf) for leaf in wanted]
     if slope is not None:
         special = _arrays.index(whole.special, ds)
         of_scores = ds.index_select(0, special)
@@ -123,7 +123,7 @@ def gradients(
             # What the scores are minus infinity for depends on nothing.
             of_each = torch.where(scores.detach().isneginf(), 0, of_scores.to(scores.dtype) / scale)
             each = torch.autograd.grad(scores, wanted, of_each, allow_unused=True)
-            found_of_vectors = [zero if found is None else found for found, zero in zip(each, found_of_vectors)]
+            found_of_score = [zero if found is None else found for found, zero in zip(each, found_of_score)]
         ds.index_copy_(0, special, (of_scores * slope).to(ds.dtype))
     dq = linear(k.t(), ds, None, key, False).t()
     dk = linear(q.t(), ds, None, key, True).t()
@@ -132,7 +132,7 @@ def gradients(
         rows = found.reshape(*of.shape[:2], -1, of.shape[3])[:, :, : of.shape[2]]
         return torch.empty_like(of).copy_(rows)
 
-    return *map(laid_out, (dq, dk, dv), tensors), *found_of_vectors
+    return *map(laid_out, (dq, dk, dv), tensors), *found_of_score
 
 
 PROBABILITIES = "|lse: Rows<f32>, scale: f32| exp(scale * acc - lse)"
@@ -155,11 +155,11 @@ def _correct(
     q: Tensor,
     k: Tensor,
     sums: Tensor,
-    how: tuple[AttentionMask, str | None, float, tuple, tuple],
-    wanted: list[Tensor],
+    how: tuple[AttentionMask, str | None, float, Sequence, Sequence],
+    wanted: Sequence[Tensor],
 ) -> tuple[Tensor | None, Tensor | None]:
     """Brings the probabilities of special blocks to their scores; their scores' derivatives by the scaled product, where
-    there are other than 1, and the scores themselves where they depend on vectors whose gradients are wanted."""
+    there are other than 1, and the scores themselves where gradients of their numbers or vectors are wanted."""
     mask, closure, scale, numbers, vectors = how
     if whole.of_special is None:
         return None, None

@@ -17,6 +17,9 @@ from ._kernels import first_planned
 from ._launch import _device, _stream
 from ._operands import vector_of
 
+#: Gradients of Q, K and V alone, and with those of the score's parameters.
+PLAIN, WITH_SCORE = "gradient", "gradient with score"
+
 #: What a call of `attention` finds its launch by.
 _ready: dict[tuple, Any] = {}
 #: Kernels by GPU and spec, and the work of masks by kernel, mask and shape.
@@ -121,16 +124,21 @@ def attention(
 
 
 def direct_gradient(
-    tensors: Sequence[Tensor], lse: Tensor, dlse: Tensor | None, how: tuple, vectors: Sequence[Tensor] = ()
+    tensors: Sequence[Tensor],
+    lse: Tensor,
+    dlse: Tensor | None,
+    how: tuple,
+    vectors: Sequence[Tensor] = (),
+    kind: str = PLAIN,
 ) -> tuple[Tensor, ...] | None:
-    """The gradients of Q, K and V, of these, O and dO, where such tensors were given before; None where they were not."""
-    launch = _ready.get(_key(tensors, how, "gradient", vectors))
+    """What :func:`gradient` computes of these, O and dO, where such tensors were given before; None where they were not."""
+    launch = _ready.get(_key(tensors, how, kind, vectors))
     places = None if launch is None else _places(tensors)
     if launch is None or places is None:
         return None
     found = [torch.empty_like(tensor) for tensor in tensors[:3]]
-    _launch_gradient(launch, places, found, (lse, dlse), [vector_of(vector) for vector in vectors])
-    return tuple(found)
+    sums = _launch_gradient(launch, places, found, (lse, dlse), [vector_of(vector) for vector in vectors])
+    return *found, *sums
 
 
 def gradient(
@@ -140,15 +148,20 @@ def gradient(
     mask: Any,
     how: tuple,
     vectors: Sequence[Tensor] = (),
-) -> tuple[Tensor, ...] | None:
-    """Enqueues the gradients of Q, K and V, which have the strides of these; None where no kernels compute them."""
+    kind: str = PLAIN,
+) -> tuple[Any, ...] | None:
+    """Enqueues the gradients of Q, K and V, which have the strides of these; None where no kernels compute them.
+
+    Of the kind :data:`WITH_SCORE`, what follows are the gradients of the score's parameters by the numbers of these, each of which
+    has a row for every head of every problem: problems x heads x queries or keys.
+    """
     _, closure, scale, numbers = how
     (q, _, v, *_), index = tensors, tensors[0].device.index
     if q.dtype not in (torch.float16, torch.bfloat16):
         return None
     with _gpu.OnDevice(index):
         spec = spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure)
-        loaded = _gpu.cached(_loaded, (index, spec, "gradient"), lambda: _load_gradient(index, spec))
+        loaded = _gpu.cached(_loaded, (index, spec, kind), lambda: _load_gradient(index, spec, kind))
         sizes = tuple(q.shape), tuple(v.shape)
         if not loaded or (mask.on_device and not all(map(is_listed, loaded.forms(*map(list, sizes))))):
             return None
@@ -164,40 +177,48 @@ def gradient(
         if mask.on_device:
             listed = _gpu.cached(_work, (loaded, mask.key, *sizes), lambda: DeviceWork(loaded, mask, *sizes, q.device))
             ready = ready_of(listed.native)
-            launch = functools.partial(listed.launch, ready.launch), ready.workspace
+            enqueue = functools.partial(listed.launch, ready.launch)
         else:
             ready = ready_of(_work_of(index, loaded, mask, *sizes))
-            launch = ready.launch, ready.workspace
-        _launch_gradient(launch, [tensor.data_ptr() for tensor in operands], results, (lse, dlse), of_score)
+            enqueue = ready.launch
+        of_dq, of_dkv = loaded.score_sums
+        lines = [(*q.shape[:2], len(of_dq), q.shape[2]), (*q.shape[:2], len(of_dkv), v.shape[2])]
+        launch = enqueue, ready.workspace, (lines, [*of_dq, *of_dkv]) if kind is WITH_SCORE else None
+        sums = _launch_gradient(launch, [tensor.data_ptr() for tensor in operands], results, (lse, dlse), of_score)
         for to, result in zip(found, results):
             if to is not result:
                 to.copy_(result)
         if all(tensor is given for tensor, given in zip(operands + results, [*tensors, *found])):
-            _cache(_key(tensors, how, "gradient", vectors), launch)
-    return tuple(found)
+            _cache(_key(tensors, how, kind, vectors), launch)
+    return *found, *sums
 
 
-def _load_gradient(index: int, spec: str) -> Any:
+def _load_gradient(index: int, spec: str, kind: str) -> Any:
     """The kernels of a gradient; False where they are not planned."""
-    kernels = _native.gradient_kernels(spec)
+    kernels = _native.gradient_kernels(spec, kind is WITH_SCORE)
     return False if kernels is None else _gpu.gpu_of(index).load_gradient(*kernels)
 
 
 def _launch_gradient(
-    ready: tuple[Any, int],
+    ready: tuple[Any, int, tuple[list[tuple[int, ...]], list[int]] | None],
     places: list[int],
     found: list[Tensor],
     of_queries: tuple[Tensor, Tensor | None],
     of_score: list[Tensor],
-) -> None:
-    (launch, elements), (lse, dlse) = ready, of_queries
+) -> list[dict[int, Tensor]]:
+    (launch, elements, of_score_sums), (lse, dlse) = ready, of_queries
     lse = lse.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
     workspace = lse.new_empty(elements)
     of_lse = 0 if dlse is None else dlse.data_ptr()
     at = [*places, *(tensor.data_ptr() for tensor in found)]
     of_vectors = [vector.data_ptr() for vector in of_score]
-    launch(at, lse.data_ptr(), of_lse, workspace.data_ptr(), _stream(lse.get_device()), *of_vectors)
+    lines, parameters = of_score_sums or ((), ())
+    sums = [lse.new_empty(shape) for shape in lines]
+    of_sums = [of_kernel.data_ptr() if of_kernel.shape[2] else 0 for of_kernel in sums] or [0, 0]
+    launch(at, lse.data_ptr(), of_lse, workspace.data_ptr(), of_sums, _stream(lse.get_device()), *of_vectors)
+    each = (line for of_kernel in sums for line in of_kernel.unbind(2))
+    return [] if of_score_sums is None else [dict(zip(parameters, each))]
 
 
 def _addressable(tensor: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _calls, _combined, _gpu, _masks, _native, _sinks, _torch
+from . import _calls, _combined, _gpu, _masks, _native, _score_gradients, _sinks, _torch
 from ._attention_gradient import gradients
 from ._calls import Call, described
 from ._masks import find
@@ -26,13 +26,13 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any) -> An
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
     sinks = _sinks.read(sinks, q)
-    of_vectors = _torch._wants_gradient(*call.vectors)
-    if of_vectors and (is_transformed() or _torch.is_dynamo_compiling()):
+    of_score = _torch._wants_gradient(*call.vectors, *call.learned)
+    if of_score and (is_transformed() or _torch.is_dynamo_compiling()):
         raise Error(
-            "vectors of a score have no gradient under `torch.compile` and transforms of torch.func\n"
+            "numbers and vectors of a score have no gradient under `torch.compile` and transforms of torch.func\n"
             "  help: an attention outside of these, or `detach()`"
         )
-    wants_gradient = of_vectors or _torch._wants_gradient(q, k, v, sinks)
+    wants_gradient = of_score or _torch._wants_gradient(q, k, v, sinks)
     is_plain = not wants_gradient and not is_transformed()
     results.check(q, v, is_plain)
     settings = (call.key, call.closure, call.scale, call.numbers, results.wants_sums or wants_gradient)
@@ -44,7 +44,7 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any) -> An
         if is_transformed():
             out, sums = Attention.apply(q, k, v, sinks, (*how, split), *call.vectors)
         elif wants_gradient and not _torch.is_dynamo_compiling():
-            out, sums = EagerAttention.apply(q, k, v, sinks, (*how, split), *call.vectors)
+            out, sums = EagerAttention.apply(q, k, v, sinks, (*how, split), *call.vectors, *call.learned)
         else:
             out, sums = torch.ops.bsr_gemm.attention(q, k, v, sinks, *how, call.vectors, split)
     out, sums = results.written(out, sums, is_plain and not _torch.is_dynamo_compiling())
@@ -223,24 +223,22 @@ def _gradient_of_sinks(
     return _sinks.gradient(do, dlse, o, lse, sinks) if sinks is not None and ctx.needs_input_grad[3] else None
 
 
-def _backward_of_vectors(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
-    """The same with the gradients of those vectors of the score that want one: as products, whatever kernels there are."""
-    wanted = ctx.needs_input_grad[5:]
-    if not any(wanted) or (do is None and dlse is None):
+def _backward_with_score(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    """The same with the gradients of those vectors and numbers of the score that want one."""
+    is_wanted = ctx.needs_input_grad[5:]
+    if not any(is_wanted) or (do is None and dlse is None):
         return _backward(ctx, do, dlse)
     _refuse_changed(ctx)
     q, k, v, sinks, o, lse, *vectors = ctx.saved_tensors
     mask, score, scale, numbers = ctx.settings
-    leaves = tuple(vector.detach().requires_grad_(is_wanted) for vector, is_wanted in zip(vectors, wanted))
+    wanted = [of if of_this else None for of, of_this in zip([*vectors, *ctx.learned], is_wanted)]
     do = torch.zeros_like(o) if do is None else do
     with torch.no_grad():
-        how = (_found(q, k, mask), score, scale, tuple(numbers), leaves)
-        dq, dk, dv, *of_each = gradients(do, dlse, q, k, v, o, lse, *how, of_vectors=wanted)
+        given, how = (do, dlse, q, k, v, o, lse), (mask, score, scale, tuple(numbers))
+        dq, dk, dv, *of_score = _score_gradients.gradients(given, _found(q, k, mask), how, vectors, wanted)
         of_sinks = _gradient_of_sinks(ctx, do, dlse, o, lse, sinks)
-    each = iter(of_each)
-    of_vectors = [next(each) if is_wanted else None for is_wanted in wanted]
-    dq, dk, dv, of_sinks, *of_vectors = once((dq, dk, dv, of_sinks, *of_vectors), do, q, k, v)
-    return dq, dk, dv, of_sinks, None, *of_vectors
+    dq, dk, dv, of_sinks, *of_score = once((dq, dk, dv, of_sinks, *of_score), do, q, k, v)
+    return dq, dk, dv, of_sinks, None, *of_score
 
 
 def _refuse_changed(ctx: Any) -> None:
@@ -309,8 +307,12 @@ class EagerAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        output = Attention.forward(*inputs)
-        Attention.setup_context(ctx, inputs, output)
+        # The score's numbers are behind its vectors, which have three dimensions.
+        ctx.learned = [x for x in inputs[5:] if x is None or x.dim() < 3]
+        given = inputs[: len(inputs) - len(ctx.learned)]
+        output = Attention.forward(*given)
+        Attention.setup_context(ctx, given, output)
+        ctx.none = (*ctx.none, *(None for _ in ctx.learned))
         return output
 
-    backward = staticmethod(_backward_of_vectors)
+    backward = staticmethod(_backward_with_score)

@@ -27,11 +27,13 @@ class Call:
     """A call of attention: tensors of problems x heads x rows x columns, the key of a mask, the closure of a score where any
     block needs it."""
 
-    __slots__ = ("closure", "k", "key", "layout", "numbers", "on_device", "q", "scale", "v", "vectors")
+    __slots__ = ("closure", "k", "key", "layout", "learned", "numbers", "on_device", "q", "scale", "v", "vectors")
 
     closure: str | None
     key: str
     layout: str
+    #: Of each number the tensor that it is read from where this requires a gradient; nothing where none does.
+    learned: list[Any]
     numbers: tuple[float, ...]
     on_device: bool
     scale: float
@@ -87,7 +89,9 @@ class Call:
                 )
         names = tuple(scalars) if by_name else len(scalars)
         call.closure, call.key, order, parameters = resolved(key, bool(causal), mask, score, names, tuple(vectors))
-        call.numbers = tuple(float(scalars[name]) for name in order)
+        learned = [x if _arrays.is_tensor(x) and x.requires_grad else None for x in map(scalars.__getitem__, order)]
+        call.learned = learned if any(x is not None for x in learned) else []
+        call.numbers = tuple(float(x.detach() if _arrays.is_tensor(x) else x) for x in map(scalars.__getitem__, order))
         call.vectors = [_vector(parameter, vectors[parameter[0]], call) for parameter in parameters]
         call.scale = 1.0 / math.sqrt(max(1, call.q.shape[-1])) if scale is None else float(scale)
         return call

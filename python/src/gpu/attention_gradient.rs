@@ -27,6 +27,12 @@ impl LoadedGradient {
         Ok(GradientWork { pattern: Arc::new(pattern) })
     }
 
+    /// The numbers of the score's parameters whose gradients each kernel sums.
+    #[getter]
+    fn score_sums(&self) -> [Vec<usize>; 2] {
+        self.launcher.plans().map(|plan| plan.spec().score_sums())
+    }
+
     /// How each kernel takes the work of Q and V of these sizes.
     fn forms(&self, q: [usize; 4], v: [usize; 4]) -> PyResult<[GradientForm; 2]> {
         let forms = self.launcher.forms(&shape(q, v)).map_err(refused)?;
@@ -89,21 +95,24 @@ impl ReadyGradient {
     }
 
     /// Enqueues both kernels on a stream: the addresses of the tensors in the order of their layouts, of LSE, of its gradient (0:
-    /// nothing depends on LSE) and of the workspace, the stream, then the addresses of the score's vectors.
+    /// nothing depends on LSE), of the workspace and of the sums of the score's gradients (0: the kernel sums none), the stream,
+    /// then the addresses of the score's vectors.
     ///
     /// Nothing synchronizes and nothing is allocated. The memory must be on the kernels' GPU, as large as it was said to be, and
     /// alive until the stream is done with it.
-    #[pyo3(signature = (tensors, lse, lse_gradient, workspace, stream, *vectors))]
+    #[pyo3(signature = (tensors, lse, lse_gradient, workspace, score_sums, stream, *vectors))]
+    #[expect(clippy::too_many_arguments, reason = "a call of Python")]
     fn launch(
         &self,
         tensors: [u64; 8],
         lse: u64,
         lse_gradient: u64,
         workspace: u64,
+        score_sums: [u64; 2],
         stream: usize,
         vectors: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let (of_queries, vectors) = ([lse, lse_gradient, workspace], vectors.extract::<Vec<u64>>()?);
+        let (of_queries, vectors) = (([lse, lse_gradient, workspace], score_sums), vectors.extract::<Vec<u64>>()?);
         match self.launcher.plans()[0].spec().a {
             Dtype::F16 => self.typed::<f16>(tensors, of_queries, &vectors, stream),
             Dtype::BF16 => self.typed::<bf16>(tensors, of_queries, &vectors, stream),
@@ -116,18 +125,21 @@ impl ReadyGradient {
     fn typed<T: Element + Plain>(
         &self,
         tensors: [u64; 8],
-        [lse, lse_gradient, workspace]: [u64; 3],
+        ([lse, lse_gradient, workspace], score_sums): ([u64; 3], [u64; 2]),
         vectors: &[u64],
         stream: usize,
     ) -> PyResult<()> {
         let [batch, heads, queries, _] = self.tensors[0].0;
         // SAFETY: the caller of the launch vouches for the memory.
-        let (placed, of_queries, mut workspace) = unsafe {
+        let (placed, of_queries, mut workspace, [mut of_dq, mut of_dkv]) = unsafe {
             let rows = batch * heads * queries;
             let values =
                 [lse, lse_gradient].map(|at| (at != 0).then(|| DeviceBuffer::<f32>::foreign(&self.device, at, rows)));
             let workspace = DeviceBuffer::<f32>::foreign(&self.device, workspace, self.pattern.workspace_len());
-            (placed::<T, 8>(&self.device, &self.tensors, tensors), values, workspace)
+            let [first, second] = self.pattern.score_sums_len();
+            let sums = [(score_sums[0], first), (score_sums[1], second)]
+                .map(|(at, len)| (at != 0).then(|| DeviceBuffer::<f32>::foreign(&self.device, at, len)));
+            (placed::<T, 8>(&self.device, &self.tensors, tensors), values, workspace, sums)
         };
         let [q, k, v, o, output_gradient, mut dq, mut dk, mut dv] = placed;
         let [Some(lse), lse_gradient] = of_queries else {
@@ -147,7 +159,13 @@ impl ReadyGradient {
             scalars: &self.numbers,
             vectors: &views(&held, &self.vectors),
         };
-        let mut outputs = GradientOutputs { dq: &mut dq, dk: &mut dk, dv: &mut dv, workspace: &mut workspace };
+        let mut outputs = GradientOutputs {
+            dq: &mut dq,
+            dk: &mut dk,
+            dv: &mut dv,
+            workspace: &mut workspace,
+            score_sums: [of_dq.as_mut(), of_dkv.as_mut()],
+        };
         self.launcher.launch(stream, &inputs, &self.pattern, &mut outputs).map_err(refused)
     }
 }
