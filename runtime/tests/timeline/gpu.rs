@@ -125,7 +125,8 @@ fn gradients_record_what_their_work_lists_say() {
         scalars: &[],
         vectors: &[],
     };
-    let mut outputs = GradientOutputs { dq: &mut dq, dk: &mut dk, dv: &mut dv, workspace: &mut workspace };
+    let mut outputs =
+        GradientOutputs { dq: &mut dq, dk: &mut dk, dv: &mut dv, workspace: &mut workspace, score_sums: [None, None] };
     launcher.launch(&stream, &inputs, &pattern, &mut outputs).unwrap();
     let forms = launcher.forms(&shape).unwrap();
     for ((plan, words), form) in plans.iter().zip(launcher.records().unwrap()).zip(forms) {

@@ -14,7 +14,7 @@ pub(super) const COSTS: Costs = Costs {
     exposed: 0.286,
     faster: 1.234,
     step_us: 0.0928,
-    tile_us: 3.14,
+    tile_us: 3.1,
     part_us: 0.0,
     exchange_us: 0.0,
     sharpness: 6.0,
