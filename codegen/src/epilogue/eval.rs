@@ -75,6 +75,7 @@ impl Program {
 
     /// The derivative of the score of a query and a key by a parameter, in f64.
     #[doc(hidden)]
+    #[doc(hidden)]
     pub fn slope_by_parameter(&self, number: usize, pair: &Pair<'_>) -> f64 {
         self.score_and_slope_by(Node::Input(number), pair).1
     }

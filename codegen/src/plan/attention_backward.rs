@@ -75,6 +75,7 @@ impl KernelSpec {
     /// The numbers of the score's parameters whose gradients this kernel sums, in the order of its sums.
     ///
     /// Those of other parameters are 0: they only choose, or the score does not depend on them.
+    #[doc(hidden)]
     pub fn score_sums(&self) -> Vec<usize> {
         self.sums_of_score().unwrap_or_default().iter().map(|(at, _)| *at).collect()
     }

@@ -32,13 +32,12 @@ mod work;
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
-pub use gradient::{
-    GradientForm, GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, ListedWork, RowTerms, Saved,
-    ScoreSums,
-};
+pub use gradient::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, RowTerms, Saved, ScoreSums};
 // What trials compare kernels with, and run them on.
 #[doc(hidden)]
-pub use gradient::{GradientWork, Summed, gradients_of_keys, gradients_of_queries, gradients_of_score};
+pub use gradient::{
+    GradientForm, GradientWork, ListedWork, Summed, gradients_of_keys, gradients_of_queries, gradients_of_score,
+};
 #[cfg(feature = "simulator")]
 #[doc(hidden)]
 pub use gradient::{SimulatedGradient, SimulatedGradients};

@@ -140,6 +140,7 @@ impl GradientLauncher {
     ///
     /// # Errors
     /// [`AttentionError::Gpu`] with the error of an earlier launch, if one failed.
+    #[doc(hidden)]
     pub fn records(&self) -> Result<[Option<Vec<u32>>; 2], AttentionError> {
         let [dq, dkv] = self.kernels.each_ref().map(crate::Launcher::records);
         Ok([dq?, dkv?])

@@ -27,11 +27,13 @@ impl ScoreSums {
     }
 
     /// The numbers of the parameters.
+    #[doc(hidden)]
     pub fn parameters(&self) -> &[usize] {
         &self.parameters
     }
 
     /// The sums of all parameters for a row, counted through problems, heads and rows.
+    #[doc(hidden)]
     pub fn of_row(&self, at: usize) -> impl Iterator<Item = f32> + '_ {
         let of_head = at / self.rows * self.parameters.len();
         (of_head..of_head + self.parameters.len()).map(move |line| self.values[line * self.rows + at % self.rows])
