@@ -26,10 +26,13 @@ from bsr_gemm._lib import (  # noqa: E402
 )
 from bsr_gemm._lib._device_masks import DeviceMask  # noqa: E402
 from bsr_gemm._lib._device_patterns import DevicePattern  # noqa: E402
+from bsr_gemm._lib._score import score_of  # noqa: E402
 
 CLOSURE = "|| if i >= j { s * scale } else { -inf }"
 H200 = _native.card("NVIDIA H200")
 BIASED = "|bias: Cols<f32>| s * scale + bias"
+#: A score whose numbers and vectors have gradients.
+WITH_GRADIENTS = "|x: f32, a: Rows<f32>, b: Cols<f32>, c: Heads<f32>| s * scale + x * a * b - c * abs(i - j)"
 
 
 class LoadedAttention:
@@ -99,6 +102,11 @@ class LoadedGradient(LoadedAttention):
     def __init__(self, dq, dkv) -> None:
         assert "op = attention_dq" in dq.spec and "op = attention_dkv" in dkv.spec
         super().__init__(dq)
+        self.score_sums = [[], []]
+        for at, kernel in enumerate((dq, dkv)):
+            if "score_gradients = on" in kernel.spec:
+                parameters = enumerate(score_of(WITH_GRADIENTS).parameters)
+                self.score_sums[at] = [number for number, (_, kind, _) in parameters if (kind == "Cols") == bool(at)]
 
 
 class ReadyGradient:
@@ -111,18 +119,18 @@ class ReadyGradient:
 
     def __init__(self, loaded, work, tensors, scale, numbers, vectors) -> None:
         spec = loaded.kernel.spec
-        self.score = next((score for score in [*SCORES, BIASED] if score and f'"{score}"' in spec), None)
+        self.score = next((score for score in [*SCORES, BIASED, WITH_GRADIENTS] if score and f'"{score}"' in spec), None)
         assert (self.score is None) == ("score" not in spec)
         self.dtype = torch.bfloat16 if "dtype = bf16" in spec else torch.float16
         (self.mask, *_), self.tensors, self.scale, self.numbers = work, tensors, scale, tuple(numbers)
-        self.vectors = vectors
+        self.vectors, self.score_sums = vectors, loaded.score_sums
 
     def tensor(self, address, sizes, strides, dtype):
         length = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))
         held = (ctypes.c_char * (length * dtype.itemsize)).from_address(address)
         return torch.frombuffer(held, dtype=dtype).as_strided(sizes, strides)
 
-    def launch(self, addresses, lse, dlse, workspace, stream, *vectors) -> None:
+    def launch(self, addresses, lse, dlse, workspace, score_sums, stream, *vectors) -> None:
         type(self).launches += 1
         assert stream == 7 and workspace != 0
         tensors = []
@@ -143,6 +151,33 @@ class ReadyGradient:
         found = _attention_gradient.gradients(do, dlse, q, k, v, o, lse, mask, *how)
         for to, gradient in zip(results, found):
             to.copy_(gradient)
+        assert [at != 0 for at in score_sums] == [len(of) > 0 for of in self.score_sums]
+        for rows, at, numbers in zip((queries, k.shape[2]), score_sums, self.score_sums):
+            if at:
+                shape = (batch, heads, len(numbers), rows)
+                lines = self.tensor(at, shape, torch.empty(shape).stride(), torch.float32)
+                for line, number in zip(lines.unbind(2), numbers):
+                    line.copy_(self.sums(number, (do, dlse, q, k, v, o, lse, mask), of_score, rows))
+
+    def sums(self, number, given, vectors, rows):
+        """The gradients of a parameter of which each row has an element of its own; that of a number or head is in its first row."""
+        parameters, (batch, heads, *_) = score_of(self.score).parameters, given[2].shape
+        held, numbers = iter(vectors), iter(self.numbers)
+        read = [next(numbers) if kind == "f32" else next(held) for _, kind, _ in parameters]
+        if parameters[number][1] == "f32":
+            read[number] = torch.tensor(read[number], requires_grad=True)
+        else:
+            read[number] = read[number].expand(batch, heads, -1).clone().requires_grad_()
+        how = [x for x, (_, kind, _) in zip(read, parameters) if kind == "f32"]
+        of_score = [x for x, (_, kind, _) in zip(read, parameters) if kind != "f32"]
+        wanted = [read[number]]
+        *_, found = _attention_gradient.gradients(*given, self.score, self.scale, how, of_score, wanted=wanted)
+        lines = torch.zeros(batch, heads, rows)
+        if parameters[number][1] == "f32":
+            lines[0, 0, 0] = found
+        else:
+            lines[:, :, : found.shape[2]] = found
+        return lines
 
 
 class Gpu(fakes.Gpu):
