@@ -119,7 +119,9 @@ class ReadyGradient:
 
     def __init__(self, loaded, work, tensors, scale, numbers, vectors) -> None:
         spec = loaded.kernel.spec
-        self.score = next((score for score in [*SCORES, BIASED, WITH_GRADIENTS] if score and f'"{score}"' in spec), None)
+        self.score = next(
+            (score for score in [*SCORES, BIASED, WITH_GRADIENTS] if score and f'"{score}"' in spec), None
+        )
         assert (self.score is None) == ("score" not in spec)
         self.dtype = torch.bfloat16 if "dtype = bf16" in spec else torch.float16
         (self.mask, *_), self.tensors, self.scale, self.numbers = work, tensors, scale, tuple(numbers)

@@ -38,7 +38,13 @@ def test_numbers_and_vectors_have_gradients(shapes) -> None:
         assert our.shape == of.shape and our.dtype == of.dtype
         torch.testing.assert_close(our, their, rtol=1e-4, atol=1e-5)
     # A number alone, and one that wants no gradient.
-    out = bsr.attention(*(of.detach() for of in tensors), mask, score=WITH_GRADIENTS, numbers=numbers | dict(a=vectors[0].detach()), scale=0.25)
+    out = bsr.attention(
+        *(of.detach() for of in tensors),
+        mask,
+        score=WITH_GRADIENTS,
+        numbers=numbers | dict(a=vectors[0].detach()),
+        scale=0.25,
+    )
     (alone,) = torch.autograd.grad((out * weights).sum(), [x])
     torch.testing.assert_close(alone, theirs[3], rtol=1e-4, atol=1e-5)
 
