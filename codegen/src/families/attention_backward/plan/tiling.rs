@@ -23,6 +23,8 @@ const OVERHEAD_BY_PAIRS: u32 = 28;
 const OVERHEAD_WITH_SUMS: u32 = 32;
 /// The same where rows of the tile stay in registers, of the operand of S and of that of dP, which then are all that is left.
 const BESIDE_HELD: [u32; 2] = [28, 40];
+/// Further ones where derivatives by parameters are computed.
+const BESIDE_HELD_WITH_SUMS: u32 = 12;
 /// Rows of a thread.
 const THREAD_ROWS: u32 = 2;
 /// Words of a work tile.
@@ -104,6 +106,7 @@ impl Tiling {
     /// As many as there are registers for: instructions then read half of their operands from shared memory, or a third less.
     fn held(&self) -> [u32; 2] {
         let left = self.roles.consumer_registers.saturating_sub(self.registers().iter().sum::<u32>() + self.score);
+        let left = left.saturating_sub(if self.sums > 0 { BESIDE_HELD_WITH_SUMS } else { 0 });
         let room = |beside: u32| left.saturating_sub(beside) / SLICE_REGISTERS;
         let first = room(BESIDE_HELD[0]).min(self.depth / SLICE);
         [first, room(BESIDE_HELD[1] + SLICE_REGISTERS * first).min(self.columns / SLICE)]
