@@ -69,6 +69,7 @@ impl Program {
     /// Derivatives are computed beside the values, from the operands to the result. That of a cast is the one of its operand,
     /// that of `floor` is 0, and where two values are equal `min` and `max` have that of the second one.
     #[doc(hidden)]
+    #[doc(hidden)]
     pub fn score_and_slope(&self, pair: &Pair<'_>) -> (f64, f64) {
         self.score_and_slope_by(Node::Acc, pair)
     }
