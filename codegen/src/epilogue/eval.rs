@@ -69,13 +69,11 @@ impl Program {
     /// Derivatives are computed beside the values, from the operands to the result. That of a cast is the one of its operand,
     /// that of `floor` is 0, and where two values are equal `min` and `max` have that of the second one.
     #[doc(hidden)]
-    #[doc(hidden)]
     pub fn score_and_slope(&self, pair: &Pair<'_>) -> (f64, f64) {
         self.score_and_slope_by(Node::Acc, pair)
     }
 
     /// The derivative of the score of a query and a key by a parameter, in f64.
-    #[doc(hidden)]
     #[doc(hidden)]
     pub fn slope_by_parameter(&self, number: usize, pair: &Pair<'_>) -> f64 {
         self.score_and_slope_by(Node::Input(number), pair).1

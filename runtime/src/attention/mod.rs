@@ -32,11 +32,12 @@ mod work;
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
 pub use generate::Coverage;
-pub use gradient::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, RowTerms, Saved, ScoreSums};
+pub use gradient::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, Saved, ScoreSums};
 // What trials compare kernels with, and run them on.
 #[doc(hidden)]
 pub use gradient::{
-    GradientForm, GradientWork, ListedWork, Summed, gradients_of_keys, gradients_of_queries, gradients_of_score,
+    GradientForm, GradientWork, ListedWork, RowTerms, Summed, gradients_of_keys, gradients_of_queries,
+    gradients_of_score,
 };
 #[cfg(feature = "simulator")]
 #[doc(hidden)]
