@@ -48,9 +48,9 @@ class Problem:
         self.blocks = torch.from_numpy(self.mask.blocks()[0]).cuda()
         self.operations = 4 * columns * self.mask.pairs(1, heads)
 
-    def lists(self, kind: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The blocks of a kind as FlexAttention has them: how many in each row, and their columns."""
-        stored = self.blocks == kind
+    def lists(self, kind: int, by_key: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        """The blocks of a kind as FlexAttention has them: how many in each row, or column, and where in it they are."""
+        stored = (self.blocks.T if by_key else self.blocks) == kind
         columns = torch.argsort(stored.int(), dim=1, descending=True, stable=True)
         return stored.sum(1, dtype=torch.int32)[None, None], columns.int()[None, None].contiguous()
 

@@ -1,8 +1,8 @@
 """Times the backward pass of attention alone, beside that of other libraries: ``python benches/attention_backward.py``.
 
 Each row is one attention in bf16, with the same tensors and the same gradient of O for everyone: this package, FlexAttention,
-FlashAttention 4 (deterministic, and with atomics) and cuDNN, dense and block-sparse, where they can be imported. Gradients of Q
-are compared with this package's before anything is timed. All are timed in turn, each from an L2 cache that holds none of the
+FlashAttention 4 (deterministic, and with atomics) and cuDNN, dense and block-sparse, where they can be imported. Gradients of Q,
+K and V are compared with this package's before anything is timed. All are timed in turn, each from an L2 cache that holds none of the
 operands; medians. Rates are of the pairs in stored blocks: 10 operations for each and for every column. Who is not installed,
 refuses or is wrong stands there with the reason.
 """
@@ -56,7 +56,7 @@ def flash_attention(problem: Problem, dy: torch.Tensor) -> Iterator[tuple[str, G
     elif problem.kind != "full":
         size = (problem.side, problem.side)
         by_query = problem.lists(2) + problem.lists(1)
-        by_key = transposed(problem).lists(2) + transposed(problem).lists(1)
+        by_key = problem.lists(2, by_key=True) + problem.lists(1, by_key=True)
         how = {
             "block_sparse_tensors": BlockSparseTensorsTorch(*by_query, block_size=size),
             "block_sparse_tensors_bwd": BlockSparseTensorsTorch(*by_key, block_size=size),
@@ -72,13 +72,6 @@ def flash_attention(problem: Problem, dy: torch.Tensor) -> Iterator[tuple[str, G
     yield "FlashAttention 4, with atomics", back(of(lambda: forward(False), given, dy))
     if "block_sparse_tensors" not in how:
         yield "FlashAttention 4, deterministic", back(of(lambda: forward(True), given, dy))
-
-
-def transposed(problem: Problem) -> Problem:
-    """The same blocks, listed by key."""
-    found = Problem.__new__(Problem)
-    found.__dict__.update(problem.__dict__, blocks=problem.blocks.T.contiguous())
-    return found
 
 
 def cudnn(problem: Problem, dy: torch.Tensor) -> Iterator[tuple[str, Gradients]]:

@@ -77,6 +77,6 @@ def _is_short_of_tiles(mask: Any, q: Tensor) -> bool:
     """Are there SMs without a tile, and is a tile long enough to be divided?"""
     if mask.on_device or not q.is_cuda:
         return False
-    tiles = q.shape[0] * q.shape[1] * math.ceil(mask.sizes[0] / mask.block[0])
-    mean = mask.stored / (mask.patterns * math.ceil(mask.sizes[0] / mask.block[0]))
+    rows = math.ceil(mask.sizes[0] / mask.block[0])
+    tiles, mean = q.shape[0] * q.shape[1] * rows, mask.stored / (mask.patterns * rows)
     return tiles <= torch.cuda.get_device_properties(q.device).multi_processor_count and mean >= LONG
