@@ -219,9 +219,10 @@ fn a_browser_changes_product_and_theme_and_fits_wide_and_narrow_screens() {
     shown.picture("light");
     shown.page.click("#theme");
     assert_ne!(shown.value(background), light);
-    shown.see_all();
-    // The plots follow.
+    // The plots follow, each when it is seen.
+    shown.value("(document.getElementById('heat').scrollIntoView(), 0)");
     shown.until(&format!("{words} !== {ink}"));
+    shown.see_all();
     shown.picture("dark");
     shown.choose("product", "4");
     let banner =
