@@ -3,15 +3,17 @@
 //! Templates compute an address or a coordinate where it is used, and loops in Rust do so for each use. The second of two
 //! equal instructions does nothing if no line between them writes one of its registers.
 
-use super::statement::{PURE, Statement, effect};
+use std::collections::{HashMap, HashSet};
+
+use super::statement::{Statement, Writes, registers, writes};
 
 /// The body without repeated instructions.
 pub(super) fn dropped(body: &str) -> String {
-    // What registers hold at the present line: instructions that would change nothing.
-    let mut held: Vec<(&str, Vec<&str>)> = vec![];
+    // What registers hold at the present line: instructions that would change nothing, with their registers.
+    let mut held: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut kept = vec![];
     for line in body.lines() {
-        if held.iter().any(|(known, _)| *known == line) {
+        if held.contains_key(line) {
             continue;
         }
         kept.push(line);
@@ -22,7 +24,18 @@ pub(super) fn dropped(body: &str) -> String {
             held.clear();
             continue;
         }
-        held.retain(|(_, registers)| registers.iter().all(|register| keeps(line, register)));
+        match writes(line) {
+            // A line that begins with a register holds the descriptors of a WGMMA.
+            _ if line.starts_with('%') => {}
+            Writes::Nothing => {}
+            Writes::First(changed, _) => held.retain(|_, registers| !registers.contains(&changed)),
+            Writes::Unknown => {
+                let changed: HashSet<&str> = registers(line).collect();
+                if !changed.is_empty() {
+                    held.retain(|_, registers| !registers.iter().any(|register| changed.contains(register)));
+                }
+            }
+        }
         held.extend(pure(line).map(|registers| (line, registers)));
     }
     kept.join("\n")
@@ -31,17 +44,12 @@ pub(super) fn dropped(body: &str) -> String {
 /// The registers of an instruction that could be repeated: the one that it writes is none of those that it reads.
 fn pure(line: &str) -> Option<Vec<&str>> {
     let statement = Statement::read(line)?;
-    let is_pure = PURE.contains(&statement.base());
+    let is_pure = statement.is_pure();
     let registers: Vec<&str> = statement.operands.into_iter().filter(|operand| operand.starts_with('%')).collect();
     // Special registers, such as `%clock`, have values of their own.
     let is_own = |register: &&str| ["%r_", "%rd_", "%f_", "%p_", "%h_"].iter().any(|class| register.starts_with(class));
     let (written, read) = registers.split_first()?;
     (is_pure && registers.iter().all(is_own) && !read.contains(written)).then_some(registers)
-}
-
-/// Does the line leave the register as it is? One that begins with a register holds the descriptors of a WGMMA.
-fn keeps(line: &str, register: &str) -> bool {
-    line.starts_with('%') || matches!(effect(line, register), Some((false, _)))
 }
 
 #[cfg(test)]
