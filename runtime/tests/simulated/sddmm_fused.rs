@@ -90,7 +90,7 @@ const EPILOGUES: [&str; 8] = [
     "|c: Bsr<T>, beta: f32| acc + beta * c",
     "|mask: Bsr<T>, bias: Rows<f16>| (acc + mask + bias + 1, row_max(acc * mask))",
     "|mask: Bsr<T>, gate: Cols<f32>| (tanh(acc) + 3, row_sum(mask * gate + 1))",
-    "|x: Rows<bf16>| (1 / x, row_sum(relu(acc)))",
+    "|x: Rows<bf16>| (1 / (1 + x * x), row_sum(relu(acc)))",
 ];
 
 #[test]
