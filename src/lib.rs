@@ -154,7 +154,7 @@ extern crate self as bsr;
 #[doc(hidden)]
 pub use auto::Auto;
 #[cfg(feature = "tuner")]
-pub use auto::{Auto, AutoError, Tunable, tune};
+pub use auto::{Auto, AutoAttention, AutoError, Tunable, TunableAttention, tune, tune_attention};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Pdl, Plan, PlanError, PlanErrors, Ptx, Refusal,
     Scale, Schedule, Shape, SplitK, Switch, Target, epilogue, probes, spec,
@@ -193,5 +193,5 @@ pub mod prelude {
         Sdd, Structure, bf16, bsr_kernel, e4m3, e5m2, f16,
     };
     #[cfg(feature = "tuner")]
-    pub use crate::{FirstUse, Tunable, family::TunableFamily};
+    pub use crate::{FirstUse, Tunable, TunableAttention, family::TunableFamily};
 }

@@ -2,6 +2,7 @@
 
 use bsr_codegen::PlanErrors;
 use bsr_runtime::KernelError;
+use bsr_runtime::attention::AttentionError;
 use bsr_tuner::pick::PickError;
 
 /// Why a product that chooses its kernel cannot be had.
@@ -17,6 +18,9 @@ pub enum AutoError {
     /// The kernel does not load, or does not take the operands.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// The same of an attention, its mask or its tensors.
+    #[error(transparent)]
+    Attention(#[from] AttentionError),
 }
 
 bsr_codegen::message_as_debug!(AutoError);

@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod attention;
 mod error;
 mod factors;
 mod measure;
@@ -33,6 +34,7 @@ use bsr_runtime::{Element, Extents, Kernel, KernelError, Launcher, Structure};
 use bsr_tuner::pick::{Choice, Measure, Tuner};
 use bsr_tuner::{Facts, TuningProblem, Workload};
 
+pub use attention::{AutoAttention, AutoPattern, TunableAttention, tune_attention};
 pub use error::AutoError;
 pub use factors::Factors;
 

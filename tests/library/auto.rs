@@ -4,10 +4,11 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use bsr::attention::{BlockList, DeviceTensor, HeadOrder, Mask, Shape, Sharing, Tensor};
 use bsr::prelude::*;
 use bsr::tuner::model::{calibrate_in_small, for_gpu};
 use bsr::tuner::pick::{Gpu, Why};
-use bsr::{Chooser, FirstFit, ProblemFacts, Tuner, auto, family, reference};
+use bsr::{Chooser, FirstFit, ProblemFacts, SplitK, Tuner, auto, family, reference, tune_attention};
 
 #[bsr_kernel(bm = 64, bn = 64, bk = 64)]
 fn square(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
@@ -26,6 +27,9 @@ fn depths(a: Dense<f16>, b: Dense<f16>) -> Bsr<f16>;
 
 #[bsr_kernel(bm = 64, bn = [64, 32], bk = 64, transpose = on)]
 fn transposed(a: Dense<f16>, b: Bsr<f16>) -> Dense<f16>;
+
+#[bsr_kernel(op = attention, bm = 64, bn = 64, bk = 128)]
+fn attend(q: Dense<bf16>, k: Dense<bf16>, v: Dense<bf16>, scale: f32) -> Dense<bf16>;
 
 fn device() -> Option<Device> {
     match Device::open(0) {
@@ -204,4 +208,50 @@ fn what_a_chooser_knows_follows_the_operation() {
     // Rows beyond M are wasted where B is sparse: 64 - 50, 32 x 2 - 50.
     let members: Vec<&'static bsr::Member> = transposed::MEMBERS.iter().collect();
     assert_eq!(members[FirstFit.choose(&members, &transposed::problem(&pattern, 32))].spec().bn, 32);
+}
+
+/// Of few queries the heads of a group share tiles, whose keys are divided, but not where heads have patterns of their own.
+#[test]
+fn an_attention_is_chosen_for_its_mask_and_shape() {
+    let tuner = Tuner::new(Gpu { name: "NVIDIA H100 80GB HBM3".into(), driver: String::new(), capability: (9, 0) });
+    let chosen = |queries: usize, key_heads: usize, by_head: bool| {
+        let (sizes, heads, block) = ((queries, 32_768), 32, (64, 128));
+        let mask = match by_head {
+            false => Mask::full(sizes, block).unwrap(),
+            true => {
+                let list = BlockList { indptr: vec![0, 256], indices: (0..256).collect(), partial: vec![false; 256] };
+                Mask::new(sizes, block, Sharing::ByHead, vec![list; heads]).unwrap()
+            }
+        };
+        let shape = Shape { batch: 8, heads, key_heads, queries, keys: sizes.1, columns: 64 };
+        tune_attention(&tuner, attend::plan().spec(), &mask, &shape).unwrap().spec
+    };
+    let (one, four) = (chosen(1, 4, false), chosen(4, 8, false));
+    assert_eq!((one.pack_heads, four.pack_heads), (Some(8), Some(4)), "{one}; {four}");
+    assert!(one.split != SplitK::Off, "{one}");
+    let alone = chosen(1, 4, true);
+    assert!(alone.pack_heads.is_none(), "{alone}");
+}
+
+#[test]
+fn the_chosen_attention_is_right_at_decode_and_at_length() {
+    let Some(device) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    let attention = attend::auto(&device).unwrap();
+    for (queries, keys) in [(1, 3000), (5, 700), (300, 300)] {
+        let shape = Shape { batch: 2, heads: 8, key_heads: 2, queries, keys, columns: 64 };
+        let tensor = |heads, rows, seed| Tensor::<bf16>::normal([2, heads, rows, 64], HeadOrder::HeadsFirst, seed);
+        let host = [tensor(8, queries, 1), tensor(2, keys, 2), tensor(2, keys, 3)];
+        let [q, k, v] = host.each_ref().map(|tensor| DeviceTensor::upload(&device, tensor).unwrap());
+        let mut o = DeviceTensor::uninit(&device, q.sizes(), HeadOrder::HeadsFirst).unwrap();
+        o.fill_bytes(0xFF).unwrap();
+        let mask = Mask::full((queries, keys), (64, 128)).unwrap();
+        let ready = attention.pattern(&mask, shape).unwrap();
+        ready.launch(&stream, (&q, &k, &v, 0.125), &mut o).unwrap();
+        stream.synchronize().unwrap();
+        let expected = bsr::attention::reference(&shape, &mask, host.each_ref(), 0.125, None).output;
+        let found = o.download().unwrap();
+        let far = found.data().iter().zip(&expected).map(|(found, want)| (f64::from(found.to_f32()) - want).abs());
+        assert!(far.fold(0.0, f64::max) < 1e-2, "{queries} x {keys}: {}", ready.choice());
+    }
 }

@@ -239,6 +239,11 @@ impl Workload {
         Self { facts, m, n, k, source: Source::Given, seed: 0 }
     }
 
+    /// The attention of a mask of the program that asks: queries, keys, and columns of Q.
+    pub fn given_mask(facts: Facts, [m, n, k]: [usize; 3], heads: Heads) -> Self {
+        Self { facts, m, n, k, source: Source::Mask { pattern: "given".to_owned(), heads }, seed: 0 }
+    }
+
     /// A spec with the facts, of any width of the dense tile.
     pub fn spec(&self) -> KernelSpec {
         self.facts.spec(ANY_BN)
