@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     progress.done();
     // The emitted ones are what they were when they were tested, whatever the kernel.
-    if args.lists.is_some() && trials.iter().any(|trial| trial.is_listed()) {
+    if args.lists.is_some() && first_fault.is_none() && trials.iter().any(|trial| trial.is_listed()) {
         patterns(&lists, out)?;
     }
     let seconds = start.elapsed().as_secs_f64();
