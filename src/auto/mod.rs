@@ -163,9 +163,10 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     }
 }
 
-/// A tuner for a device, with the table that comes with the crate: see [`Tuner::on`].
+/// A tuner for a device, with the table that comes with the crate: see [`Tuner::on`]. It does
+/// [as the environment says](Tuner::as_the_environment_says): `BSR_TUNING`, `BSR_TUNED`, `BSR_LOG`.
 pub fn tuner(device: &Device) -> Tuner {
-    Tuner::on(device)
+    Tuner::on(device).as_the_environment_says()
 }
 
 /// The kernel for C = A * B with a sparse A of this structure and `n` columns of B, all of type `dtype`: what

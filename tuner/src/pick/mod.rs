@@ -18,6 +18,7 @@ mod choice;
 mod gpu;
 mod loss;
 mod near;
+mod remembered;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use choice::{Choice, Ranked, Why};
 pub use gpu::Gpu;
 pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
 pub use near::Bucket;
+use remembered::Remembered;
 pub use table::{LeftOut, Other, Table, Tuned, left_out};
 
 /// What to do for a problem that nothing is known of.
@@ -87,6 +89,7 @@ pub struct Tuner {
     first_use: FirstUse,
     variants: Vec<Variant>,
     overrides: Vec<KernelSpec>,
+    remembered: Remembered,
     cache: RwLock<HashMap<Key, Arc<CacheEntry>>>,
 }
 
@@ -124,6 +127,7 @@ impl Tuner {
             first_use: FirstUse::default(),
             variants: Vec::new(),
             overrides: Vec::new(),
+            remembered: Remembered::default(),
             cache: RwLock::default(),
         }
     }
@@ -201,6 +205,7 @@ impl Tuner {
     /// # Errors
     /// As [`Tuner::choose`].
     pub fn pick(&self, problem: &TuningProblem, measure: Option<&mut Measure<'_>>) -> Result<Choice, PickError> {
+        self.check_environment()?;
         let facts = problem.workload.facts;
         if let Some(spec) = self.overrides.iter().rev().find(|spec| Facts::of(spec) == facts) {
             return Ok(self.choice(problem, *spec, Why::Overridden));
@@ -347,6 +352,7 @@ impl Tuner {
     ) -> Result<Choice, PickError> {
         let specs: Vec<KernelSpec> = ranked.iter().take(MEASURED).map(|ranked| ranked.spec).collect();
         let times = measure(&specs);
+        self.remember(problem, &specs, &times)?;
         let fastest = specs.iter().zip(&times).filter_map(|(spec, us)| Some((*spec, *us.as_ref().ok()?)));
         match fastest.min_by(|x, y| x.1.total_cmp(&y.1)) {
             Some((spec, us)) => Ok(self.choice(problem, spec, Why::Measured { us, of: specs.len() })),
@@ -386,7 +392,7 @@ fn no_variant(facts: &Facts) -> Refusal {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PickError {
-    /// Nothing in the space can be planned, or none of the variants there are.
+    /// Nothing in the space can be planned, or none of the variants there are; or a file that remembers cannot be used.
     #[error(transparent)]
     NoKernel(#[from] Refusal),
     /// The space says something else than the facts.

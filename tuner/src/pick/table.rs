@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-use bsr_codegen::{KernelSpec, Refusal};
+use bsr_codegen::{KernelSpec, Plan, Refusal};
 use serde::{Deserialize, Serialize};
 
 use super::gpu::Gpu;
@@ -67,6 +67,22 @@ mod text {
 }
 
 impl Tuned {
+    /// What was measured of kernels for a problem on a GPU; none where nothing was.
+    pub(super) fn measured(problem: &TuningProblem, gpu: &Gpu, timed: &[(KernelSpec, f64)]) -> Option<Self> {
+        let (spec, us) = timed.iter().copied().min_by(|x, y| x.1.total_cmp(&y.1))?;
+        let others = timed.iter().filter(|other| other.0 != spec && other.1 <= MOST_TIMES * us);
+        Some(Self {
+            problem: problem.clone(),
+            spec,
+            ptx: Plan::new(&spec).ok()?.ptx().fingerprint().to_owned(),
+            device: DeviceId { kind: DeviceKind::Gpu, name: gpu.name.clone(), driver: gpu.driver.clone() },
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            us,
+            ratio: None,
+            others: others.map(|(spec, other)| Other { spec: *spec, times: rounded(other / us) }).collect(),
+        })
+    }
+
     /// What a record of a kernel says; none of a baseline, of a model or of what has no time.
     pub fn of(record: &Record) -> Option<Self> {
         let timing = record.timing.as_ref().filter(|_| record.verdict.has_time())?;

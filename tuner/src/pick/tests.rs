@@ -8,7 +8,7 @@ use bsr_runtime::Pattern;
 use super::*;
 use crate::{DeviceId, DeviceKind, Source, Workload};
 
-fn gpu() -> Gpu {
+pub(super) fn gpu() -> Gpu {
     Gpu { name: "NVIDIA H200".into(), driver: "580 (CUDA 13.0)".into(), capability: (9, 0) }
 }
 
@@ -18,7 +18,7 @@ fn problem(facts: &str, (m, n, k): (usize, usize, usize), pattern: &str, seed: u
     TuningProblem::new(Workload { facts, m, n, k, source: Source::Pattern(pattern.into()), seed }, &structure)
 }
 
-fn square() -> TuningProblem {
+pub(super) fn square() -> TuningProblem {
     problem("bm = 64, bk = 64", (2048, 2048, 2048), "random:0.25", 0)
 }
 
