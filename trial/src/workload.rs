@@ -240,6 +240,7 @@ impl Workload {
     }
 
     /// The attention of a mask of the program that asks: queries, keys, and columns of Q.
+    #[doc(hidden)]
     pub fn given_mask(facts: Facts, [m, n, k]: [usize; 3], heads: Heads) -> Self {
         Self { facts, m, n, k, source: Source::Mask { pattern: "given".to_owned(), heads }, seed: 0 }
     }

@@ -36,10 +36,14 @@ use crate::space::Space;
 use crate::{Facts, SpaceError, TuningProblem, operation};
 pub use choice::{Choice, Ranked, Why};
 pub use gpu::Gpu;
+#[doc(hidden)]
 pub use loss::{Chosen, EfficiencyLoss, Sorted, efficiency_losses};
+#[doc(hidden)]
 pub use near::Bucket;
 use remembered::Remembered;
-pub use table::{LeftOut, Other, Table, Tuned, left_out};
+#[doc(hidden)]
+pub use table::{LeftOut, left_out};
+pub use table::{Other, Table, Tuned};
 
 /// What to do for a problem that nothing is known of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
