@@ -196,18 +196,19 @@ fn most_are_found(Hunt { all, equivalent, missed, .. }: &Hunt) {
 #[test]
 fn mutants_of_every_family_are_found() {
     let prepare = |spec| prey(spec, operators::OPERATORS, HARMLESS);
-    most_are_found(&hunt::hunt("main set", &some(KERNELS), hunt::one_in(ONE_IN), prepare));
+    most_are_found(&hunt::hunt("main set", &some(KERNELS, 2), hunt::one_in(ONE_IN), prepare));
 }
 
-/// Without optimisation, every fifth kernel.
-pub(crate) fn some(kernels: &[&'static str]) -> Vec<&'static str> {
-    kernels.iter().copied().step_by(if cfg!(debug_assertions) { 5 } else { 1 }).collect()
+/// Without optimisation, every fifth kernel from this one on.
+pub(crate) fn some(kernels: &[&'static str], first: usize) -> Vec<&'static str> {
+    let (first, step) = if cfg!(debug_assertions) { (first, 5) } else { (0, 1) };
+    kernels.iter().copied().skip(first).step_by(step).collect()
 }
 
 #[test]
 fn mutants_that_are_held_out_are_found() {
     let prepare = |spec| prey(spec, heldout::OPERATORS, HELD_OUT_HARMLESS);
-    most_are_found(&hunt::hunt("held-out set", &some(HELD_OUT), hunt::one_in(ONE_IN), prepare));
+    most_are_found(&hunt::hunt("held-out set", &some(HELD_OUT, 2), hunt::one_in(ONE_IN), prepare));
 }
 
 /// Mutants of one class in one kernel; there are few places for them.

@@ -100,6 +100,6 @@ fn prey(spec: &str) -> Prey<'_> {
 /// Every mutant that changes what a kernel does is found.
 #[test]
 fn mutants_of_attention_are_found() {
-    let Hunt { all, equivalent, missed, .. } = hunt::hunt("attention", &some(KERNELS), hunt::one_in(ONE_IN), prey);
+    let Hunt { all, equivalent, missed, .. } = hunt::hunt("attention", &some(KERNELS, 0), hunt::one_in(ONE_IN), prey);
     assert!(missed.is_empty(), "{} of {all} are missed, {equivalent} are equivalent: {missed:#?}", missed.len());
 }
