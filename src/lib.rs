@@ -161,7 +161,7 @@ pub use bsr_codegen::{
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::arguments::InPlace;
-pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, HostMatrix, Operation, Sdd, arguments, operation};
+pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, Dss, HostMatrix, Operation, Sdd, Sss, arguments, operation};
 #[cfg(feature = "simulator")]
 pub use bsr_runtime::simulated;
 #[cfg(feature = "files")]
@@ -189,8 +189,8 @@ pub mod prelude {
     #[cfg(feature = "simulator")]
     pub use crate::simulated::Options;
     pub use crate::{
-        Blocks, Bsr, Dds, Dense, Dsd, Family, InPlace, Inputs, Kernel, Layout, Pattern, Permutation, Scale, Scales,
-        Sdd, Structure, bf16, bsr_kernel, e4m3, e5m2, f16,
+        Blocks, Bsr, Dds, Dense, Dsd, Dss, Family, InPlace, Inputs, Kernel, Layout, Pattern, Permutation, Scale,
+        Scales, Sdd, Sss, Structure, bf16, bsr_kernel, e4m3, e5m2, f16,
     };
     #[cfg(feature = "tuner")]
     pub use crate::{FirstUse, Tunable, TunableAttention, family::TunableFamily};

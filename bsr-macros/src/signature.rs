@@ -1,5 +1,6 @@
 //! The operand types of a kernel function: `fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;`. Which of them is the
-//! `Bsr` says which operation it is: a sparse second operand makes `op = dds`, a sparse result `op = sdd`.
+//! `Bsr` says which operation it is: a sparse second operand makes `op = dds`, a sparse result `op = sdd`, two sparse operands
+//! `op = dss`, and with a sparse result `op = sss`.
 //!
 //! In a family `fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<T>;` leaves `T` to the lists of the attribute.
 
@@ -24,6 +25,8 @@ pub(crate) fn matrices(op: Op) -> [&'static str; 3] {
         Op::Dsd => ["Bsr", "Dense", "Dense"],
         Op::Dds => ["Dense", "Bsr", "Dense"],
         Op::Sdd => ["Dense", "Dense", "Bsr"],
+        Op::Dss => ["Bsr", "Bsr", "Dense"],
+        Op::Sss => ["Bsr", "Bsr", "Bsr"],
         // A struct has these, and no types to compare with.
         Op::Attention | Op::AttentionDq | Op::AttentionDkv => ["Bsr", "Dense", "Dense"],
     }
@@ -126,7 +129,11 @@ pub(crate) fn read(signature: &Signature, is_family: bool, diagnostics: &mut Dia
     let (a, b) = match types[..] {
         [a, b] => {
             let names = (matrix_name(a), matrix_name(b));
-            if let (true, Some(result)) = (samples, result) {
+            if let (Some("Bsr"), Some("Bsr")) = (names.0.as_deref(), names.1.as_deref()) {
+                operation = Some((if samples { Op::Sss } else { Op::Dss }, place_of(a, b)));
+                let role = "both operands are sparse";
+                (operand(a, "Bsr", role, diagnostics), operand(b, "Bsr", role, diagnostics))
+            } else if let (true, Some(result)) = (samples, result) {
                 operation = Some((Op::Sdd, place_of(result, result)));
                 (
                     operand(a, "Dense", "both operands of a sparse result are dense", diagnostics),

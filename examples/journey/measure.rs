@@ -93,6 +93,7 @@ impl Step {
             k: K,
             block: BLOCK,
             nnzb: scene.a.nnzb(),
+            products: None,
             a: S::SPEC.a,
             b: S::SPEC.b,
             out: S::SPEC.out,

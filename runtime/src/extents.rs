@@ -24,6 +24,8 @@ pub(crate) fn counted(op: Op) -> Counted {
 fn of(op: Op) -> (Operand, Counted) {
     match op {
         Op::Dsd => (Operand::A, Counted::Factor),
+        // Of two factors in blocks the first.
+        Op::Dss | Op::Sss => (Operand::A, Counted::Factor),
         Op::Dds => (Operand::B, Counted::Factor),
         Op::Sdd | Op::Attention | Op::AttentionDq | Op::AttentionDkv => (Operand::C, Counted::Result),
     }

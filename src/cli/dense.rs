@@ -193,6 +193,7 @@ mod tests {
             k: 8288,
             block,
             nnzb: 256,
+            products: None,
             a: spec.a,
             b: spec.b,
             out: spec.out,

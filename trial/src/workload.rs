@@ -53,9 +53,9 @@ impl Facts {
         (is(Dtype::F16) != is(Dtype::BF16)).then(|| Self(twin(self.0)))
     }
 
-    /// Whether `bn` is a fact of an operation: of an attention, whose V has so many columns.
+    /// Whether `bn` is a fact of an operation: of an attention, whose V has so many columns, and of a sparse B, whose blocks have.
     pub fn has_width(op: Op) -> bool {
-        op.is_of_heads()
+        op.is_of_heads() || op.is_of_pairs()
     }
 
     /// Which operand is sparse.

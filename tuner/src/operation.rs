@@ -26,7 +26,7 @@ pub(crate) trait Operation: Sync {
 /// The operation of a word of `op`.
 pub(crate) fn of(op: Op) -> &'static dyn Operation {
     match op {
-        Op::Dsd | Op::Dds | Op::Sdd => &Product,
+        Op::Dsd | Op::Dds | Op::Sdd | Op::Dss | Op::Sss => &Product,
         Op::Attention => &Attention,
         Op::AttentionDq | Op::AttentionDkv => &Gradient,
     }
@@ -50,6 +50,7 @@ impl Operation for Product {
             k: workload.k,
             block: workload.facts.block(),
             nnzb,
+            products: None,
             a: spec.a,
             b: spec.b,
             out: spec.out,

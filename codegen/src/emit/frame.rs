@@ -58,6 +58,8 @@ fn product(plan: &Plan) -> String {
         (Op::Dsd | Op::Dds, _) => product("A"),
         (Op::Sdd, false) => product("C"),
         (Op::Sdd, true) => product("C^T"),
+        (Op::Dss, _) => product("A and B"),
+        (Op::Sss, _) => product("A, B and C"),
         (Op::Attention, _) => attention(""),
         (Op::AttentionDq, _) => attention("dQ of "),
         (Op::AttentionDkv, _) => attention("dK and dV of "),

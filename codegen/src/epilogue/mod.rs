@@ -102,14 +102,10 @@ impl Epilogue {
 
     /// The same of an operation: where `op` stores blocks, `c` is the values of C's blocks.
     pub const fn accumulate_of(op: crate::words::Op, out: crate::words::Dtype) -> Self {
-        match (op, out) {
-            (crate::words::Op::Sdd, crate::words::Dtype::F16) => {
-                Self::compiled("|c: Bsr<f16>, beta: f32| acc + beta * c")
-            }
-            (crate::words::Op::Sdd, crate::words::Dtype::BF16) => {
-                Self::compiled("|c: Bsr<bf16>, beta: f32| acc + beta * c")
-            }
-            (crate::words::Op::Sdd, _) => Self::compiled("|c: Bsr<f32>, beta: f32| acc + beta * c"),
+        match (op.stores_blocks(), out) {
+            (true, crate::words::Dtype::F16) => Self::compiled("|c: Bsr<f16>, beta: f32| acc + beta * c"),
+            (true, crate::words::Dtype::BF16) => Self::compiled("|c: Bsr<bf16>, beta: f32| acc + beta * c"),
+            (true, _) => Self::compiled("|c: Bsr<f32>, beta: f32| acc + beta * c"),
             _ => Self::accumulate(out),
         }
     }

@@ -119,6 +119,7 @@ fn of_wgmma_alone(op: Op) -> Option<&'static str> {
         Op::Dsd => None,
         Op::Dds => Some("a sparse right factor"),
         Op::Sdd => Some("SDDMM"),
+        Op::Dss | Op::Sss => Some("a product of two block-sparse matrices"),
         Op::Attention | Op::AttentionDq | Op::AttentionDkv => Some("attention"),
     }
 }
@@ -128,10 +129,9 @@ fn check_full_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
     let inputs = spec.epilogue.map_or(&[][..], |epilogue| epilogue.program().inputs());
     for input in inputs {
         let (name, found) = (&input.name, input.kind.words());
-        let (fact, wanted) = match (input.kind, spec.op) {
-            (InputKind::Dense(dtype), Op::Sdd) => ("C is stored in blocks", InputKind::Blocks(dtype)),
-            (InputKind::Blocks(_), Op::Sdd) => continue,
-            (InputKind::Blocks(dtype), _) => ("C is a dense matrix", InputKind::Dense(dtype)),
+        let (fact, wanted) = match (input.kind, spec.op.stores_blocks()) {
+            (InputKind::Dense(dtype), true) => ("C is stored in blocks", InputKind::Blocks(dtype)),
+            (InputKind::Blocks(dtype), false) => ("C is a dense matrix", InputKind::Dense(dtype)),
             _ => continue,
         };
         errors.push(PlanError::new(

@@ -41,6 +41,7 @@ impl Plan {
         let kernel: Arc<dyn KernelPlan> = match spec.mma {
             Mma::Wgmma => match spec.op {
                 Op::Dsd | Op::Dds => sparse_times_dense(spec, arch)?,
+                Op::Dss | Op::Sss => Arc::new(block_rows::BlockRowsPlan::new(spec, arch)?),
                 Op::Sdd => Arc::new(sddmm::SddmmPlan::new(spec, arch)?),
                 Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
                 Op::AttentionDq | Op::AttentionDkv => Arc::new(attention_backward::GradientPlan::new(spec, arch)?),

@@ -70,6 +70,14 @@ impl Parameter {
                 "work tiles {row, head, problem, first head of the other side, first step, steps, steps of each consumer}"
                     .to_owned()
             }
+            Argument::ColIdx if op.is_of_pairs() => "B's block of each pair".to_owned(),
+            Argument::BlockIdx if op.is_of_pairs() => "A's block of each pair".to_owned(),
+            Argument::WorkHead if op.is_of_pairs() => {
+                "the number of work tiles of each cluster, then B's blocks of the first pairs of each".to_owned()
+            }
+            Argument::Work if op.is_of_pairs() => {
+                "work tiles {c_row, c_col, first pair * bm + row of a block, pairs}".to_owned()
+            }
             Argument::Maps => "tensor maps of each problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),

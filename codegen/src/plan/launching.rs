@@ -49,6 +49,7 @@ impl Plan {
         let (spec, scheduler) = (self.spec(), self.tile_scheduler());
         let shares_rows = matches!(scheduler, TileScheduler::SharedColumns(_)) && self.reads_block_columns();
         let reasons = [
+            spec.op.is_of_pairs().then_some("the kernel reads pairs of blocks"),
             (spec.mma != Mma::Wgmma)
                 .then_some("only kernels of mma = wgmma have been tried on lists that are made there"),
             shares_rows.then_some("the kernel's tiles are block columns of the sparse operand that share its rows"),

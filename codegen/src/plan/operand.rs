@@ -47,13 +47,15 @@ pub enum Operand {
 impl Operand {
     pub(super) fn words(self, op: Op) -> &'static str {
         match (self, op) {
-            (Self::A, Op::Dsd) => "A's values, [nnzb * bm, bk]",
+            (Self::A, Op::Dsd | Op::Dss | Op::Sss) => "A's values, [nnzb * bm, bk]",
             (Self::A, Op::Dds | Op::Sdd) => "A",
             (Self::A, Op::Attention | Op::AttentionDq | Op::AttentionDkv) => "Q",
             (Self::B, Op::Dds) => "B's values, [nnzb * bm, bk]",
             (Self::B, Op::Dsd | Op::Sdd) => "B",
+            (Self::B, Op::Dss | Op::Sss) => "B's values, [nnzb * bk, bn]",
             (Self::B, Op::Attention | Op::AttentionDq | Op::AttentionDkv) => "K",
-            (Self::C, Op::Dsd | Op::Dds) => "C",
+            (Self::C, Op::Dsd | Op::Dds | Op::Dss) => "C",
+            (Self::C, Op::Sss) => "C's values, [nnzb * bm, bn]",
             (Self::C, Op::Sdd) => "C's values, [nnzb, bm, bk]",
             (Self::C, Op::Attention) => "O",
             (Self::C, Op::AttentionDq) => "dQ",

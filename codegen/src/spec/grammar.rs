@@ -295,7 +295,7 @@ impl<'r, P: Place> Reading<'r, P> {
         }
         if epilogue.is_some() {
             let message = "`beta = on` is an epilogue, and the spec has another one".to_owned();
-            let c = if op == Op::Sdd { "Bsr" } else { "Dense" };
+            let c = if op.stores_blocks() { "Bsr" } else { "Dense" };
             let help = Some(format!("drop `beta`, and let the epilogue add `beta * c` of `c: {c}<{out}>, beta: f32`"));
             if let Some(entry) = self.entry(Key::Beta) {
                 self.error(SpecErrorKind::Syntax { message, help }, &entry.value_place);

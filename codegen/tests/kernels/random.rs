@@ -40,7 +40,7 @@ impl Draws {
             true => draws.of(&[8, 24, 40, 56, 100, 272, 320, 352, 488, 513, 1024]),
             false => draws.of(&[16, 32, 48, 64, 64, 64, 96, 112, 128, 128, 128, 192, 256, 512]),
         };
-        let op = self.of(&["dsd", "dsd", "dds", "sdd", "attention", "attention_dq", "attention_dkv"]);
+        let op = self.of(&["dsd", "dsd", "dds", "sdd", "dss", "sss", "attention", "attention_dq", "attention_dkv"]);
         let mma = match op {
             "dsd" => self.of(&["wgmma", "wgmma", "wgmma", "mma_sync", "wmma", "scalar"]),
             _ => self.of(&["wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "scalar"]),
@@ -69,7 +69,8 @@ impl Draws {
             Takes::Closure if key == Key::Score => format!("\"{}\"", self.of(&SCORES)),
             Takes::Closure => {
                 let epilogue = self.of(&EPILOGUES);
-                let full = if op == Op::Sdd.as_str() { "Bsr" } else { "Dense" };
+                let blocks = Op::ALL.iter().any(|known| known.as_str() == op && known.stores_blocks());
+                let full = if blocks { "Bsr" } else { "Dense" };
                 format!("\"{}\"", epilogue.replace("Full", full))
             }
             _ => self.of(numbers(key)).to_string(),

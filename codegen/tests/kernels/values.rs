@@ -10,7 +10,7 @@ use bsr_codegen::{
 };
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 14] = [
+const GROUPS: [(&str, &[&str]); 16] = [
     (
         "dsd",
         &[
@@ -42,6 +42,8 @@ const GROUPS: [(&str, &[&str]); 14] = [
             "bm = 64, bn = 64, bk = 64, op = sdd, dtype = e4m3",
         ],
     ),
+    ("dss", &["bm = 128, bn = 128, bk = 64, op = dss", "bm = 512, bn = 64, bk = 32, op = dss, dtype = bf16"]),
+    ("sss", &["bm = 128, bn = 128, bk = 64, op = sss", "bm = 512, bn = 64, bk = 32, op = sss"]),
     (
         "attention",
         &["bm = 64, bn = 64, bk = 64, op = attention", "bm = 128, bn = 128, bk = 128, op = attention, dtype = bf16"],
@@ -155,7 +157,7 @@ fn kernel(spec: &KernelSpec) -> Result<Kernel, String> {
 fn values(key: Key, op: Op) -> Vec<String> {
     let closures: &[&str] = match (key, op) {
         (Key::Score, _) => &["\"|| if i >= j { s * scale } else { -inf }\"", "\"|x: f32| s * scale + x\""],
-        (_, Op::Sdd) => &["\"|| relu(acc)\"", "\"|x: Bsr<f16>| acc + x\""],
+        (_, op) if op.stores_blocks() => &["\"|| relu(acc)\"", "\"|x: Bsr<f16>| acc + x\""],
         _ => &["\"|| relu(acc)\"", "\"|x: Dense<f16>| acc + x\"", "\"|| (acc, row_max(acc))\""],
     };
     match key.takes() {

@@ -11,7 +11,7 @@ struct Row {
     spec: &'static str,
 }
 
-const SECTIONS: [(&str, &[Row]); 11] = [
+const SECTIONS: [(&str, &[Row]); 12] = [
     (
         "Operands",
         &[
@@ -85,6 +85,21 @@ const SECTIONS: [(&str, &[Row]); 11] = [
             row("`batch = on, split = auto`", "batch = on, split = auto"),
             row("`batch = on, split = auto`, swap-AB", "batch = on, split = auto, swap = on"),
             row("`batch = on` with an epilogue", "batch = on, epilogue = \"|| relu(acc)\""),
+        ],
+    ),
+    (
+        "Two sparse factors",
+        &[
+            row("`op = dss`", "op = dss"),
+            row("`op = sss`", "op = sss"),
+            row("`op = dss, c_layout = col`", "op = dss, c_layout = col"),
+            row("`op = dss, dtype = e4m3`", "op = dss, dtype = e4m3"),
+            row("`op = dss, transpose = on`", "op = dss, transpose = on"),
+            row("`op = dss, batch = on`", "op = dss, batch = on"),
+            row("`op = dss, split = auto`", "op = dss, split = auto"),
+            row("`op = dss` with vectors", "op = dss, epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
+            row("`op = sss` with vectors", "op = sss, epilogue = \"|x: Rows<f32>, y: Cols<bf16>| acc * x + y\""),
+            row("`op = sss, beta = on`", "op = sss, beta = on"),
         ],
     ),
     (

@@ -277,6 +277,7 @@ mod tests {
             k: 512,
             block: (64, 64),
             nnzb: 4,
+            products: None,
             a: Dtype::F16,
             b: Dtype::F16,
             out: Dtype::F32,

@@ -24,6 +24,9 @@ pub struct Work {
     pub block: (usize, usize),
     /// Stored blocks.
     pub nnzb: usize,
+    /// Multiplications, where they do not follow from the rest: of pairs of stored blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub products: Option<u64>,
     /// Element type of A.
     pub a: Dtype,
     /// Element type of B.
@@ -34,9 +37,10 @@ pub struct Work {
 
 impl Work {
     /// Operations on stored blocks alone: `2 * nnzb * bm * bk * n`, or `m` where B is sparse, or `k` where C is. What
-    /// extends beyond the edge of the matrix counts, since it is stored and multiplied.
+    /// extends beyond the edge of the matrix counts, since it is stored and multiplied. Of two sparse factors those of all
+    /// pairs of stored blocks: `2 * pairs * bm * bk * bn`.
     pub fn executed_flops(&self) -> u64 {
-        2 * self.stored() * self.along() as u64
+        2 * self.products.unwrap_or(self.stored() * self.along() as u64)
     }
 
     /// The K of the dense product of M and N that executes as many operations:
@@ -55,7 +59,8 @@ impl Work {
             return None;
         }
         let unit = u64::from(16 / self.a.bytes()).max(8);
-        let units = (self.stored() + unit / 2 * rows) / (unit * rows);
+        let stored = self.products.map_or(self.stored(), |products| products / self.along() as u64);
+        let units = (stored + unit / 2 * rows) / (unit * rows);
         usize::try_from(unit * units.max(1)).ok()
     }
 
@@ -142,6 +147,7 @@ mod tests {
         k: 8288,
         block: (512, 112),
         nnzb: 16 * 16,
+        products: None,
         a: Dtype::F16,
         b: Dtype::F16,
         out: Dtype::F16,
@@ -166,6 +172,17 @@ mod tests {
         assert_eq!(few.equal_dense(), Some([8192, 8, 4096]));
         assert_eq!(few.compulsory_bytes(), 2 * (256 * 4096 * 2 + 2 * 128 * 128) + 4 * (2 + 65));
         assert_eq!(Work { nnzb: 0, ..work }.equal_dense(), None);
+    }
+
+    #[test]
+    fn pairs_of_blocks_are_counted() {
+        // Half of all blocks in either factor: a quarter of the pairs of 8192^3.
+        let pairs = 64 * 64 * 64 / 4;
+        let products = Some(pairs * 128 * 128 * 128);
+        let work = Work { op: Op::Dss, k: 8192, block: (128, 128), nnzb: 2048, products, ..FLAGSHIP };
+        assert_eq!(work.executed_flops(), 2 * 8192 * 8192 * 2048);
+        assert_eq!(work.equal_dense(), Some([8192, 8192, 2048]));
+        assert_eq!(Work { products: Some(0), ..work }.equal_dense(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Block-sparse matrices in BSR format.
 
 mod convert;
+mod pairs;
 mod structure;
 mod transposed;
 mod validate;
@@ -11,6 +12,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 pub use convert::Blocks;
+pub(crate) use pairs::Pairs;
 pub use structure::Structure;
 pub use transposed::Transposed;
 pub(crate) use validate::offsets as check_offsets;

@@ -11,7 +11,7 @@ use super::sample::Sample;
 use crate::error::KernelError;
 #[cfg(feature = "simulator")]
 use crate::error::SimulatedError;
-use crate::gpu::{Device, DeviceBsr, DeviceDense, Plain, StreamRef, held, initial};
+use crate::gpu::{Device, DeviceBsr, DeviceDense, GpuError, Plain, StreamRef, held, initial};
 use crate::reference::Comparison;
 use crate::{Dense, Element, Inputs, Structure};
 
@@ -89,20 +89,16 @@ pub enum Dds {}
 #[derive(Clone, Copy, Debug)]
 pub enum Sdd {}
 
-/// The first of two, or the second.
-macro_rules! first {
-    ($first:expr, $second:expr) => {
-        $first
-    };
-}
-macro_rules! second {
-    ($first:expr, $second:expr) => {
-        $second
-    };
-}
+/// C = A B with A and B sparse.
+#[derive(Clone, Copy, Debug)]
+pub enum Dss {}
+
+/// The stored blocks of C = A B with A and B sparse.
+#[derive(Clone, Copy, Debug)]
+pub enum Sss {}
 
 macro_rules! dense_results {
-    ($($op:ident: $a:ident, $b:ident, $sparse:ident, $stored:ident;)*) => {$(
+    ($($op:ident: $a:ident, $b:ident, $sparse:ident, $sample:expr;)*) => {$(
         impl Operation for $op {
             const OP: Op = Op::$op;
             type A<T: Element + Plain> = $a<T>;
@@ -130,7 +126,7 @@ macro_rules! dense_results {
                 b: &$b<B>,
                 _: Option<&Structure>,
             ) -> Result<Sample, KernelError> {
-                Sample::of_rows(spec, &$stored!(a, b).download()?, &$stored!(b, a).download_from(device)?)
+                $sample(device, spec, a, b)
             }
 
             fn compare<C: Element + Plain>(c: &DeviceDense<C>, sample: &Sample) -> Result<Comparison, KernelError> {
@@ -151,67 +147,91 @@ macro_rules! dense_results {
 }
 
 dense_results! {
-    Dsd: DeviceBsr, DeviceDense, A, first;
-    Dds: DeviceDense, DeviceBsr, B, second;
+    Dsd: DeviceBsr, DeviceDense, A, |device, spec, a: &DeviceBsr<A>, b: &DeviceDense<B>| {
+        Sample::of_rows(spec, &a.download()?, &b.download_from(device)?)
+    };
+    Dds: DeviceDense, DeviceBsr, B, |device, spec, a: &DeviceDense<A>, b: &DeviceBsr<B>| {
+        Sample::of_rows(spec, &b.download()?, &a.download_from(device)?)
+    };
+    Dss: DeviceBsr, DeviceBsr, A, |device, spec, a: &DeviceBsr<A>, b: &DeviceBsr<B>| {
+        Sample::of_rows(spec, &a.download()?, &in_blocks(device, b)?)
+    };
 }
 
-impl Operation for Sdd {
-    const OP: Op = Op::Sdd;
-    type A<T: Element + Plain> = DeviceDense<T>;
-    type B<T: Element + Plain> = DeviceDense<T>;
-    type C<T: Element + Plain> = DeviceBsr<T>;
-    type Sparse<A: Element + Plain, B: Element + Plain, C: Element + Plain> = C;
+macro_rules! sparse_results {
+    ($($op:ident: $factor:ident, $dense:ident;)*) => {$(
+        impl Operation for $op {
+            const OP: Op = Op::$op;
+            type A<T: Element + Plain> = $factor<T>;
+            type B<T: Element + Plain> = $factor<T>;
+            type C<T: Element + Plain> = DeviceBsr<T>;
+            type Sparse<A: Element + Plain, B: Element + Plain, C: Element + Plain> = C;
 
-    fn result<T: Element + Plain>(
-        (device, stream): (&Device, StreamRef<'_>),
-        _: &KernelSpec,
-        _: (usize, usize),
-        pattern: Option<&Structure>,
-        inputs: &Inputs,
-    ) -> Result<DeviceBsr<T>, KernelError> {
-        let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?;
-        let mut c = DeviceBsr::zeros(device, pattern)?;
-        if let Some(values) = held::<T>(inputs) {
-            // A parameter of another shape is refused by the launch.
-            if values.len() == pattern.stored() {
-                c.values_mut().upload_on(&values, stream)?;
+            fn result<T: Element + Plain>(
+                (device, stream): (&Device, StreamRef<'_>),
+                _: &KernelSpec,
+                _: (usize, usize),
+                pattern: Option<&Structure>,
+                inputs: &Inputs,
+            ) -> Result<DeviceBsr<T>, KernelError> {
+                let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?;
+                let mut c = DeviceBsr::zeros(device, pattern)?;
+                if let Some(values) = held::<T>(inputs) {
+                    // A parameter of another shape is refused by the launch.
+                    if values.len() == pattern.stored() {
+                        c.values_mut().upload_on(&values, stream)?;
+                    }
+                }
+                Ok(c)
+            }
+
+            fn sample<A: Element + Plain, B: Element + Plain>(
+                device: &Device,
+                spec: &KernelSpec,
+                a: &$factor<A>,
+                b: &$factor<B>,
+                pattern: Option<&Structure>,
+            ) -> Result<Sample, KernelError> {
+                let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?;
+                Sample::of_blocks(spec, &$dense(device, a)?, &$dense(device, b)?, pattern)
+            }
+
+            fn compare<C: Element + Plain>(c: &DeviceBsr<C>, sample: &Sample) -> Result<Comparison, KernelError> {
+                let size = c.structure().block().0 * c.structure().block().1;
+                let values = c.values().to_vec()?;
+                match Dense::from_vec(c.structure().nnzb(), size, Layout::RowMajor, size, values) {
+                    Ok(blocks) => sample.compare(&blocks),
+                    Err(_) => sample.compare(&Dense::<C>::zeros(0, 0, Layout::RowMajor)),
+                }
+            }
+
+            #[cfg(feature = "simulator")]
+            #[allow(private_interfaces)]
+            fn of_outcome<T: Element + Plain>(
+                outcome: Outcome<T>,
+                pattern: Option<&Structure>,
+                is_clean: bool,
+            ) -> Result<crate::Bsr<T>, SimulatedError> {
+                let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?.clone();
+                // What a faulty kernel leaves beyond the edge is in the report.
+                Ok(match is_clean {
+                    true => crate::Bsr::from_structure(pattern, Values::of(outcome)?)?,
+                    false => crate::Bsr::cleared(pattern, Values::of(outcome)?)?,
+                })
             }
         }
-        Ok(c)
-    }
+    )*};
+}
 
-    fn sample<A: Element + Plain, B: Element + Plain>(
-        device: &Device,
-        spec: &KernelSpec,
-        a: &DeviceDense<A>,
-        b: &DeviceDense<B>,
-        pattern: Option<&Structure>,
-    ) -> Result<Sample, KernelError> {
-        let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?;
-        Sample::of_blocks(spec, &a.download_from(device)?, &b.download_from(device)?, pattern)
-    }
+fn dense<T: Element + Plain>(device: &Device, factor: &DeviceDense<T>) -> Result<Dense<T>, GpuError> {
+    factor.download_from(device)
+}
 
-    fn compare<C: Element + Plain>(c: &DeviceBsr<C>, sample: &Sample) -> Result<Comparison, KernelError> {
-        let size = c.structure().block().0 * c.structure().block().1;
-        let values = c.values().to_vec()?;
-        match Dense::from_vec(c.structure().nnzb(), size, Layout::RowMajor, size, values) {
-            Ok(blocks) => sample.compare(&blocks),
-            Err(_) => sample.compare(&Dense::<C>::zeros(0, 0, Layout::RowMajor)),
-        }
-    }
+fn in_blocks<T: Element + Plain>(_: &Device, factor: &DeviceBsr<T>) -> Result<Dense<T>, GpuError> {
+    Ok(factor.download()?.to_dense(Layout::RowMajor))
+}
 
-    #[cfg(feature = "simulator")]
-    #[allow(private_interfaces)]
-    fn of_outcome<T: Element + Plain>(
-        outcome: Outcome<T>,
-        pattern: Option<&Structure>,
-        is_clean: bool,
-    ) -> Result<crate::Bsr<T>, SimulatedError> {
-        let pattern = pattern.ok_or(KernelError::Factors { expected: Self::OP })?.clone();
-        // What a faulty kernel leaves beyond the edge is in the report.
-        Ok(match is_clean {
-            true => crate::Bsr::from_structure(pattern, Values::of(outcome)?)?,
-            false => crate::Bsr::cleared(pattern, Values::of(outcome)?)?,
-        })
-    }
+sparse_results! {
+    Sdd: DeviceDense, dense;
+    Sss: DeviceBsr, in_blocks;
 }

@@ -9,7 +9,7 @@ use bsr_codegen::{KernelSpec, Plan};
 pub use crate::call::arguments;
 use crate::call::arguments::{Arguments, HostArguments, Returns};
 pub use crate::call::matrix::{DeviceMatrix, HostMatrix};
-pub use crate::call::operation::{self, Dds, Dsd, Operation, Sdd};
+pub use crate::call::operation::{self, Dds, Dsd, Dss, Operation, Sdd, Sss};
 pub use crate::call::sample::Sample;
 pub use crate::error::KernelError;
 pub use crate::launcher::{Batch, Launcher, PreparedBatch};
@@ -111,7 +111,8 @@ pub struct Loaded<K> {
 impl<K: Kernel> Loaded<K> {
     /// Makes the work plan for a pattern ahead of the first launch, which then allocates nothing: this is needed before a
     /// launch is captured into a CUDA graph. The pattern is that of the kernel's sparse matrix; `n` is the number of columns of
-    /// B, the number of rows of A where B is sparse, and K where C is.
+    /// B, the number of rows of A where B is sparse, and K where C is. A kernel on two sparse factors reads two patterns, which
+    /// [`Launcher::prepare_pairs`] takes.
     ///
     /// # Errors
     /// As [`Loaded::launch`].

@@ -172,12 +172,13 @@ impl<'l, 'm> Batch<'l, 'm> {
     ) -> Result<OnMatrices<'i, UntypedBsr<'m>>, KernelError> {
         let inputs = &call.inputs;
         let operands = OnMatrices::new(self.op(), [call.a, call.b, results.c], inputs, results.second)?;
-        match (operands.operands().blocks(self.launcher.plan()), operands.blocks().pattern) {
-            ((C, _), Some(_)) => Err(KernelError::DevicePattern {
+        let blocks = operands.operands().blocks(self.launcher.plan());
+        match blocks.iter().any(|(name, blocks)| *name == C && blocks.pattern().is_some()) {
+            true => Err(KernelError::DevicePattern {
                 why: "the kernel computes several products a launch".to_owned(),
                 help: "a launch for each product",
             }),
-            _ => Ok(operands),
+            false => Ok(operands),
         }
     }
 
@@ -243,8 +244,8 @@ impl<'l, 'm> Batch<'l, 'm> {
 /// Whether the stacked matrices of a problem are `count` matrices, those of a result in blocks whole block rows.
 fn check_stacks(count: usize, plan: &Plan, stacks: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
     let dense = stacks.dense(plan).into_iter().map(|(operand, dense)| (operand, dense.rows, 1));
-    let (name, blocks) = stacks.blocks(plan);
-    let blocks = (name == C).then(|| (name, blocks.structure().rows(), blocks.structure().block().0));
+    let blocks = stacks.blocks(plan).into_iter().filter(|(name, _)| *name == C);
+    let blocks = blocks.map(|(name, blocks)| (name, blocks.structure().rows(), blocks.structure().block().0));
     let uneven = |rows: usize, unit| count == 0 || !rows.is_multiple_of(count) || !(rows / count).is_multiple_of(unit);
     match dense.chain(blocks).find(|(_, rows, unit)| uneven(*rows, *unit)) {
         Some((operand, rows, unit)) => Err(KernelError::Stack { operand, rows, count, unit }),

@@ -15,7 +15,7 @@ use crate::gpu::{
 };
 use crate::lists::{self, Table};
 use crate::machine::{Lists, OnStream, Work};
-use crate::operation::Matrices;
+use crate::operation::{self, Matrices};
 use crate::schedule::WorkLists;
 use crate::timeline::Rings;
 
@@ -32,10 +32,15 @@ pub struct Gpu {
     work: Cache<WorkKey, UploadedWork>,
     /// The same of patterns that live on the GPU, by their numbers.
     listed: Cache<(u64, usize), Listed>,
+    /// The same of pairs of blocks.
+    pub(super) pairs: Cache<PairsKey, UploadedWork>,
 }
 
 /// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
 type WorkKey = (Fingerprint, usize, u32);
+
+/// The same of pairs of blocks: the patterns of A, B and a C in blocks, and clusters.
+pub(super) type PairsKey = ([Fingerprint; 2], Option<Fingerprint>, u32);
 
 /// The work of one pattern, or of a batch, on the device.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub(crate) struct UploadedWork {
     heads: DeviceBuffer<u32>,
     tiles: DeviceBuffer<u32>,
     stage_metadata: DeviceBuffer<u32>,
+    /// The blocks of B and of A of each pair, of a product of two sparse factors.
+    pairs: Option<[DeviceBuffer<i32>; 2]>,
     workspaces: Workspaces,
 }
 
@@ -59,6 +66,7 @@ impl UploadedWork {
             heads: DeviceBuffer::from_slice(device, heads)?,
             tiles: DeviceBuffer::from_slice(device, tiles)?,
             stage_metadata: DeviceBuffer::from_slice(device, stage_metadata)?,
+            pairs: None,
             workspaces: Workspaces::new(device, workspace)?,
         })
     }
@@ -70,12 +78,23 @@ impl UploadedWork {
         [heads, tiles]: [DeviceBuffer<u32>; 2],
     ) -> Result<Self, KernelError> {
         let (stage_metadata, workspaces) = (DeviceBuffer::from_slice(device, &[])?, Workspaces::new(device, 0)?);
-        Ok(Self { grid, heads, tiles, stage_metadata, workspaces })
+        Ok(Self { grid, heads, tiles, stage_metadata, pairs: None, workspaces })
+    }
+
+    /// The same, on pairs of blocks of B and of A.
+    pub(super) fn with_pairs(self, pairs: [DeviceBuffer<i32>; 2]) -> Self {
+        Self { pairs: Some(pairs), ..self }
     }
 
     /// What a launch on a stream reads of it; the workspace is the stream's.
     pub(crate) fn lists(&self, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, KernelError> {
+        let [columns, blocks] = match &self.pairs {
+            Some(pairs) => pairs.each_ref().map(|list| Some(list.ptr())),
+            None => [None; 2],
+        };
         Ok(Lists {
+            columns,
+            blocks,
             heads: Some(self.heads.ptr()),
             tiles: Some(self.tiles.ptr()),
             stage_metadata: Some(self.stage_metadata.ptr()),
@@ -138,6 +157,7 @@ impl Launcher {
         self.device().synchronize()?;
         self.machine().work.clear();
         self.machine().listed.clear();
+        self.machine().pairs.clear();
         Ok(())
     }
 }
@@ -158,8 +178,8 @@ impl Gpu {
             return Err(KernelError::DoesNotFit { cluster, shared_bytes });
         }
         let (maps, rings) = (TensorMapCache::new(device), Rings::new(device, plan)?);
-        let (work, listed) = (Cache::default(), Cache::default());
-        Ok(Self { function, device: device.clone(), clusters, maps, rings, work, listed })
+        let (work, listed, pairs) = (Cache::default(), Cache::default(), Cache::default());
+        Ok(Self { function, device: device.clone(), clusters, maps, rings, work, listed, pairs })
     }
 
     /// A launch of this kernel on a stream.
@@ -229,9 +249,8 @@ impl Machine for Gpu {
     }
 
     fn check(&self, plan: &Plan, operands: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
-        if let Some(pattern) = operands.blocks(plan).1.pattern() {
-            listed::check(plan, pattern)?;
-        }
+        let blocks = operands.blocks(plan);
+        blocks.iter().filter_map(|(_, blocks)| blocks.pattern()).try_for_each(|on| listed::check(plan, on))?;
         memory::check(plan, self.device.info().ordinal, operands)
     }
 
@@ -239,9 +258,15 @@ impl Machine for Gpu {
         &self,
         session: &mut OnStream<'_>,
         plan: &Plan,
-        blocks: &UntypedBsr<'_>,
-        along: usize,
+        of: operation::Listed<'_, UntypedBsr<'_>>,
     ) -> Result<Work<DevicePtr>, KernelError> {
+        let (blocks, along) = match of {
+            operation::Listed::Blocks(blocks, along) => (blocks, along),
+            operation::Listed::Pairs(a, b, c) => {
+                let work = self.pairs(plan, (a, b, c))?;
+                return Ok((work.grid, Lists { probes: self.rings(), ..work.lists(session.stream)? }));
+            }
+        };
         if let Some(pattern) = blocks.pattern() {
             return self.list(plan, session.stream, pattern, along);
         }

@@ -41,13 +41,14 @@ impl Span {
 }
 
 /// What the launch reads, but for further inputs, and where C is.
-pub(super) fn spans(plan: &Plan, operands: &Matrices<'_, DevicePtr>) -> (ArrayVec<Span, 3>, Option<Span>) {
-    let (name, blocks) = operands.blocks(plan);
+pub(super) fn spans(plan: &Plan, operands: &Matrices<'_, DevicePtr>) -> (ArrayVec<Span, 4>, Option<Span>) {
+    let blocks = operands.blocks(plan);
     let dense = operands.dense(plan).into_iter().map(|(name, dense)| Span::dense(name, dense));
-    let stored = Span { on: blocks.on(), ..Span::memory(name, blocks.range()) };
-    let index = blocks.index().filter(|_| name != C).map(|range| Span::memory("the block columns", range));
+    let stored = blocks.iter().map(|(name, of)| Span { on: of.on(), ..Span::memory(name, of.range()) });
+    let index = blocks.iter().filter(|(name, _)| *name != C).filter_map(|(_, of)| of.index());
+    let index = index.map(|range| Span::memory("the block columns", range));
     let (mut read, mut written) = (ArrayVec::new(), None);
-    for span in dense.chain([stored]).chain(index) {
+    for span in dense.chain(stored).chain(index) {
         if span.operand == C {
             written = Some(span);
         } else {

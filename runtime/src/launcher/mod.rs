@@ -6,6 +6,7 @@ mod free;
 mod gpu;
 mod listed;
 mod memory;
+mod pairs;
 mod products;
 mod workspaces;
 
@@ -43,7 +44,7 @@ pub(crate) trait Machine: Debug {
     /// What is wrong.
     fn check(&self, plan: &Plan, operands: &Matrices<'_, Self::Address>) -> Result<(), KernelError>;
 
-    /// The lists of the work on a pattern, for the extent `along` that it does not say: clusters and where the lists are.
+    /// The lists of the work on the patterns of a launch: clusters and where the lists are.
     ///
     /// # Errors
     /// Those of an allocation, and of the kernels that make lists.
@@ -51,8 +52,7 @@ pub(crate) trait Machine: Debug {
         &self,
         session: &mut Self::Session<'_>,
         plan: &Plan,
-        blocks: &Self::Blocks<'_>,
-        along: usize,
+        of: operation::Listed<'_, Self::Blocks<'_>>,
     ) -> Result<Work<Self::Address>, Self::Error>;
 }
 
@@ -86,7 +86,7 @@ impl<M> Launcher<M> {
 // All of these are the crate's own.
 #[allow(private_bounds)]
 impl<M: Machine> Launcher<M> {
-    /// Launches an operation, with the work of the pattern of `blocks`, which are an operand or the result.
+    /// Launches an operation, with the work of the patterns `of` its matrices.
     ///
     /// # Errors
     /// Operands that do not fit, and those of the machine.
@@ -98,15 +98,13 @@ impl<M: Machine> Launcher<M> {
         &self,
         session: &mut M::Session<'_>,
         operands: &Matrices<'_, M::Address>,
-        blocks: &M::Blocks<'_>,
+        of: operation::Listed<'_, M::Blocks<'_>>,
     ) -> Result<(), M::Error> {
         self.check(operands)?;
-        let (plan, along) = (&self.plan, operands.pattern(&self.plan).1);
+        let plan = &self.plan;
         // SAFETY: the kernel is the plan's, and the check above has found the operands to fit it; the lists are made of their
-        // pattern, for their extent.
-        unsafe {
-            operation::launch(session, plan, operands, |session| self.machine.lists(session, plan, blocks, along))
-        }
+        // patterns, for their extent.
+        unsafe { operation::launch(session, plan, operands, |session| self.machine.lists(session, plan, of)) }
     }
 
     /// Whether operands fit the kernel and each other, and are in memory where it can use them.

@@ -79,7 +79,7 @@ impl Launcher {
         // SAFETY: the launch is one of this kernel. C and the second result are what the caller borrowed mutably for it; the
         // work plan was made for this pattern (by fingerprint, or on this stream ahead of the launch, of rows and columns that
         // are checked there) and this extent; the workspace is this stream's.
-        unsafe { self.enqueue(&mut self.machine().on(stream), operands.operands(), operands.blocks()) }
+        unsafe { self.enqueue(&mut self.machine().on(stream), operands.operands(), operands.listed(self.plan())) }
     }
 
     /// Host matrices in, host results out: uploads, multiplies, waits, downloads; see [`Loaded::multiply`](crate::kernel::Loaded::multiply).

@@ -8,6 +8,7 @@ mod inputs;
 mod on_matrices;
 pub(crate) mod product;
 pub(crate) mod sddmm;
+pub(crate) mod spgemm;
 
 use std::fmt::Debug;
 
@@ -23,9 +24,10 @@ use crate::machine::{Lists, Session, Work};
 pub(crate) use attention::Attention;
 pub(crate) use gradient::Gradient;
 pub(crate) use inputs::program_of;
-pub(crate) use on_matrices::{Matrix, OnMatrices, check_batch, check_sizes, result_shape};
+pub(crate) use on_matrices::{Listed, Matrix, OnMatrices, check_batch, check_sizes, result_shape};
 pub(crate) use product::Product;
 pub(crate) use sddmm::Sddmm;
+pub(crate) use spgemm::Spgemm;
 
 /// The operands of one launch.
 pub(crate) trait Operands: Debug {
@@ -69,8 +71,8 @@ pub(crate) trait MatrixOperands: Operands {
     /// The dense matrices by their names, of which C is written.
     fn dense(&self, plan: &Plan) -> ArrayVec<(&'static str, &UntypedDense<Self::Address>), 2>;
 
-    /// The matrix in blocks by its name.
-    fn blocks(&self, plan: &Plan) -> (&'static str, &dyn Stored<Address = Self::Address>);
+    /// The matrices in blocks by their names.
+    fn blocks(&self, plan: &Plan) -> ArrayVec<(&'static str, &dyn Stored<Address = Self::Address>), 3>;
 
     /// What the kernel reads besides.
     fn inputs(&self) -> &DeviceInputs<'_, Self::Address>;

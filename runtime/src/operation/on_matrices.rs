@@ -4,7 +4,7 @@ use bsr_codegen::{KernelSpec, Op, Plan};
 
 use super::check::{COORDINATE_BITS, Operand};
 use super::product::{self, Shapes};
-use super::{Matrices, Product, Sddmm, sddmm};
+use super::{Matrices, Product, Sddmm, Spgemm, sddmm};
 use crate::Structure;
 use crate::error::KernelError;
 use crate::gpu::{DeviceInputs, DevicePtr, NO_INPUTS, Stored, UntypedDense, UntypedVector};
@@ -14,6 +14,16 @@ use crate::gpu::{DeviceInputs, DevicePtr, NO_INPUTS, Stored, UntypedDense, Untyp
 pub(crate) enum Matrix<S, A> {
     Sparse(S),
     Dense(UntypedDense<A>),
+}
+
+impl<S, A> Matrix<S, A> {
+    /// The matrix in blocks, if it is one.
+    pub(crate) fn sparse(&self) -> Option<&S> {
+        match self {
+            Self::Sparse(sparse) => Some(sparse),
+            Self::Dense(_) => None,
+        }
+    }
 }
 
 impl<S: Stored> Matrix<S, S::Address> {
@@ -30,12 +40,23 @@ impl<S: Stored> Matrix<S, S::Address> {
 pub(crate) enum OnMatrices<'i, S: Stored> {
     Product(Product<'i, S>),
     Sddmm(Sddmm<'i, S>),
+    Spgemm(Spgemm<'i, S>),
+}
+
+/// What the work of a launch is listed of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listed<'o, S> {
+    /// The blocks of one matrix, and the extent of the product that they do not say.
+    Blocks(&'o S, usize),
+    /// Those of both factors, and of a result in blocks.
+    Pairs(&'o S, &'o S, Option<&'o S>),
 }
 
 /// Which of them an `op` has.
 enum Kind {
     Product,
     Sddmm,
+    Spgemm,
 }
 
 impl Kind {
@@ -45,6 +66,7 @@ impl Kind {
         match op {
             Op::Dsd | Op::Dds => Ok(Self::Product),
             Op::Sdd => Ok(Self::Sddmm),
+            Op::Dss | Op::Sss => Ok(Self::Spgemm),
             expected => Err(KernelError::Factors { expected }),
         }
     }
@@ -65,7 +87,12 @@ impl<'i, S: Stored> OnMatrices<'i, S> {
             (Kind::Sddmm, Matrix::Dense(a), Matrix::Dense(b), Matrix::Sparse(c)) => {
                 Ok(Self::Sddmm(Sddmm { a, b, c, inputs, second }))
             }
-            (Kind::Sddmm, ..) => Err(KernelError::Factors { expected: op }),
+            (Kind::Spgemm, Matrix::Sparse(a), Matrix::Sparse(b), c) => match op.stores_blocks() == c.sparse().is_some()
+            {
+                true => Ok(Self::Spgemm(Spgemm { a, b, c, inputs, second })),
+                false => Err(KernelError::Result { op }),
+            },
+            (Kind::Sddmm | Kind::Spgemm, ..) => Err(KernelError::Factors { expected: op }),
             (Kind::Product, a, b, c) => {
                 let (sparse, dense) = factors(op, a, b)?;
                 match c {
@@ -80,18 +107,21 @@ impl<'i, S: Stored> OnMatrices<'i, S> {
         match self {
             Self::Product(product) => product,
             Self::Sddmm(sddmm) => sddmm,
+            Self::Spgemm(spgemm) => spgemm,
         }
     }
 
-    /// The matrix in blocks.
-    pub(crate) fn blocks(&self) -> &S {
+    /// What its work is listed of.
+    pub(crate) fn listed(&self, plan: &Plan) -> Listed<'_, S> {
+        let along = self.operands().pattern(plan).1;
         match self {
-            Self::Product(product) => &product.sparse,
-            Self::Sddmm(sddmm) => &sddmm.c,
+            Self::Product(product) => Listed::Blocks(&product.sparse, along),
+            Self::Sddmm(sddmm) => Listed::Blocks(&sddmm.c, along),
+            Self::Spgemm(spgemm) => spgemm.listed(),
         }
     }
 
-    /// The same operation on other matrices: each dense one and the one in blocks, of which it is said whether it is the
+    /// The same operation on other matrices: each dense one and those in blocks, of which it is said whether it is the
     /// result.
     ///
     /// # Errors
@@ -99,7 +129,7 @@ impl<'i, S: Stored> OnMatrices<'i, S> {
     pub(crate) fn map<T: Stored<Address = S::Address>>(
         &self,
         dense: impl Fn(&UntypedDense<S::Address>) -> Result<UntypedDense<S::Address>, KernelError>,
-        blocks: impl FnOnce(&S, bool) -> T,
+        blocks: impl Fn(&S, bool) -> T,
     ) -> Result<OnMatrices<'i, T>, KernelError> {
         Ok(match self {
             Self::Product(Product { sparse, dense: factor, c, inputs, second }) => OnMatrices::Product(Product {
@@ -111,6 +141,13 @@ impl<'i, S: Stored> OnMatrices<'i, S> {
             }),
             Self::Sddmm(Sddmm { a, b, c, inputs, second }) => {
                 OnMatrices::Sddmm(Sddmm { a: dense(a)?, b: dense(b)?, c: blocks(c, true), inputs, second: *second })
+            }
+            Self::Spgemm(Spgemm { a, b, c, inputs, second }) => {
+                let c = match c {
+                    Matrix::Sparse(c) => Matrix::Sparse(blocks(c, true)),
+                    Matrix::Dense(c) => Matrix::Dense(dense(c)?),
+                };
+                OnMatrices::Spgemm(Spgemm { a: blocks(a, false), b: blocks(b, false), c, inputs, second: *second })
             }
         })
     }
@@ -125,6 +162,7 @@ impl<S: Stored<Address = DevicePtr> + Clone> OnMatrices<'_, S> {
                 OnMatrices::Product(Product { sparse, dense, c, inputs, second })
             }
             OnMatrices::Sddmm(Sddmm { a, b, c, .. }) => OnMatrices::Sddmm(Sddmm { a, b, c, inputs, second }),
+            OnMatrices::Spgemm(Spgemm { a, b, c, .. }) => OnMatrices::Spgemm(Spgemm { a, b, c, inputs, second }),
         }
     }
 }
@@ -163,6 +201,7 @@ pub(crate) fn result_shape<S: Stored>(
             let (m, n) = (a.shape().0, b.shape().1);
             Ok(if spec.transpose.is_on() { (n, m) } else { (m, n) })
         }
+        Kind::Spgemm => Ok((a.shape().0, b.shape().1)),
     }
 }
 
@@ -174,6 +213,8 @@ pub(crate) fn check_sizes(plan: &Plan, stored: &Structure, along: usize) -> Resu
     match Kind::of(plan.spec().op)? {
         Kind::Product => product::sizes(plan, stored, along),
         Kind::Sddmm => sddmm::sizes(stored, along),
+        // One pattern does not say what its work is.
+        Kind::Spgemm => Err(KernelError::Factors { expected: plan.spec().op }),
     }
 }
 
@@ -184,7 +225,7 @@ pub(crate) fn check_sizes(plan: &Plan, stored: &Structure, along: usize) -> Resu
 pub(crate) fn check_batch(plan: &Plan, patterns: &[(&Structure, usize)]) -> Result<(), KernelError> {
     let blocks = || patterns.iter().map(|(structure, _)| structure.nnzb() as u64).sum::<u64>();
     let (what, value, bits) = match Kind::of(plan.spec().op)? {
-        Kind::Product => ("stored blocks of the batch", blocks(), 31),
+        Kind::Product | Kind::Spgemm => ("stored blocks of the batch", blocks(), 31),
         Kind::Sddmm => ("problems of the batch", patterns.len() as u64, COORDINATE_BITS),
     };
     if value >= 1 << bits { Err(KernelError::TooLarge { what, value, bits }) } else { Ok(()) }

@@ -33,18 +33,15 @@ impl<S: Stored> Product<'_, S> {
     pub(crate) fn shapes(&self, plan: &Plan) -> Shapes {
         Shapes::of(plan.spec(), self.sparse.structure(), &Operand::from(&self.dense))
     }
+}
 
-    /// Elements from one line to the next of the full operand that the epilogue reads, where it reads one.
-    fn tile_line(&self, plan: &Plan) -> usize {
-        let tile = || {
-            let program = program_of(plan)?;
-            let (at, _) = program.tile()?;
-            match self.inputs.get(&program.inputs()[at].name)? {
-                DeviceInput::Matrix(matrix) => Some(matrix.ld),
-                _ => None,
-            }
-        };
-        tile().unwrap_or(self.c.ld)
+/// Elements from one line to the next of the full operand that the epilogue reads, where it reads a matrix that is not C.
+pub(super) fn tile_line<A: Copy>(plan: &Plan, inputs: &DeviceInputs<'_, A>) -> Option<usize> {
+    let program = program_of(plan)?;
+    let (at, _) = program.tile()?;
+    match inputs.get(&program.inputs()[at].name)? {
+        DeviceInput::Matrix(matrix) => Some(matrix.ld),
+        _ => None,
     }
 }
 
@@ -102,7 +99,7 @@ impl<S: Stored> MatrixOperands for Product<'_, S> {
             lda: dense.ld as u64,
             ldb: dense.ld as u64,
             ldc: c.ld as u64,
-            ldt: self.tile_line(plan) as u64,
+            ldt: tile_line(plan, self.inputs).unwrap_or(c.ld) as u64,
         }
     }
 
@@ -110,8 +107,8 @@ impl<S: Stored> MatrixOperands for Product<'_, S> {
         [(names(plan.spec()).1, &self.dense), ("C", &self.c)].into()
     }
 
-    fn blocks(&self, plan: &Plan) -> (&'static str, &dyn Stored<Address = S::Address>) {
-        (names(plan.spec()).0, &self.sparse)
+    fn blocks(&self, plan: &Plan) -> ArrayVec<(&'static str, &dyn Stored<Address = S::Address>), 3> {
+        [(names(plan.spec()).0, &self.sparse as _)].into_iter().collect()
     }
 
     fn inputs(&self) -> &DeviceInputs<'_, S::Address> {

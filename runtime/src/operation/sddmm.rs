@@ -76,8 +76,8 @@ impl<S: Stored> MatrixOperands for Sddmm<'_, S> {
         [("A", &self.a), ("B", &self.b)].into()
     }
 
-    fn blocks(&self, _: &Plan) -> (&'static str, &dyn Stored<Address = S::Address>) {
-        ("C", &self.c)
+    fn blocks(&self, _: &Plan) -> ArrayVec<(&'static str, &dyn Stored<Address = S::Address>), 3> {
+        [("C", &self.c as _)].into_iter().collect()
     }
 
     fn inputs(&self) -> &DeviceInputs<'_, S::Address> {

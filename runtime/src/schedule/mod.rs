@@ -12,6 +12,7 @@ mod blocks;
 mod columns;
 mod costs;
 mod long_rows;
+mod pairs;
 mod plan;
 mod sddmm;
 mod shared_columns;

@@ -47,7 +47,7 @@ impl WorkPlan {
     }
 
     /// Assigns `rows`, the tiles of the first column with their costs, and the same of every other column.
-    fn of_rows(
+    pub(super) fn of_rows(
         plan: &Plan,
         structure: &Structure,
         rows: Vec<(WorkTile, u64)>,

@@ -36,7 +36,8 @@ impl Tiles {
     }
 
     fn at(&self, place: Place) -> WorkTile {
-        WorkTile { c_col: self.columns[place.column as usize], ..self.rows[place.row as usize] }
+        let tile = self.rows[place.row as usize];
+        WorkTile { c_col: tile.c_col + self.columns[place.column as usize], ..tile }
     }
 
     /// All tiles with their costs, in the order in which they are assigned.

@@ -7,11 +7,12 @@ use bsr_simulator::{BufferId, Coverage, Module, Options, ParseError, Statement, 
 
 use super::blocks::Blocks;
 use super::lists::{ListKernels, Stream};
+use crate::bsr::Pairs;
 use crate::error::{KernelError, SimulatedError};
 use crate::gpu::Stored;
 use crate::launcher::{Launcher, Machine};
 use crate::machine::{Lists, Sim, Work};
-use crate::operation::Matrices;
+use crate::operation::{Listed, Matrices};
 use crate::schedule::WorkLists;
 use crate::timeline::Records;
 
@@ -72,9 +73,19 @@ impl Machine for Simulator {
         &self,
         sim: &mut Sim<'_>,
         plan: &Plan,
-        blocks: &Blocks<'_>,
-        along: usize,
+        of: Listed<'_, Blocks<'_>>,
     ) -> Result<Work<BufferId>, SimulatedError> {
+        let (blocks, along) = match of {
+            Listed::Blocks(blocks, along) => (blocks, along),
+            Listed::Pairs(a, b, c) => {
+                let pairs = Pairs::new(a.structure(), b.structure(), c.map(Blocks::structure));
+                let pairs = pairs.map_err(KernelError::from)?;
+                let work = WorkLists::of_pairs(plan, &pairs, self.clusters);
+                let lists = made(sim, &work, [pairs.index().col_idx(), pairs.a_blocks()]);
+                settle(sim, plan, a, &lists);
+                return Ok((work.grid, lists));
+            }
+        };
         let structure = blocks.structure();
         let (grid, lists) = if let Some(kernels) = &self.lists {
             let mut stream = Stream::new(kernels, &mut sim.memory);
@@ -88,16 +99,24 @@ impl Machine for Simulator {
                 true => (structure.transposed().col_idx(), structure.transposed().block_idx()),
                 false => (structure.col_idx(), &[][..]),
             };
-            let [columns, blocks] =
-                [columns, blocks].map(|list| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>());
-            let lists = [&work.heads, &work.tiles, &work.stage_metadata, &columns, &blocks];
-            (work.grid, sim.lists(lists.map(Vec::as_slice), work.workspace))
+            (work.grid, made(sim, &work, [columns, blocks]))
         };
-        if plan.spec().pdl == Pdl::Early && !blocks.is_written {
-            // No earlier kernel writes the sparse operand and the lists that are made of it.
-            let settled = [lists.heads, lists.tiles, lists.columns, lists.blocks, Some(blocks.values())];
-            settled.into_iter().flatten().for_each(|id| sim.memory.settle(id));
-        }
+        settle(sim, plan, blocks, &lists);
         Ok((grid, lists))
+    }
+}
+
+/// The lists that the host made, with block columns and the numbers of their blocks.
+fn made(sim: &mut Sim<'_>, work: &WorkLists, index: [&[i32]; 2]) -> Lists<BufferId> {
+    let [columns, blocks] = index.map(|list| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>());
+    let lists = [&work.heads, &work.tiles, &work.stage_metadata, &columns, &blocks];
+    sim.lists(lists.map(Vec::as_slice), work.workspace)
+}
+
+/// No earlier kernel writes the sparse operand and the lists that are made of it.
+fn settle(sim: &mut Sim<'_>, plan: &Plan, blocks: &Blocks<'_>, lists: &Lists<BufferId>) {
+    if plan.spec().pdl == Pdl::Early && !blocks.is_written {
+        let settled = [lists.heads, lists.tiles, lists.columns, lists.blocks, Some(blocks.values())];
+        settled.into_iter().flatten().for_each(|id| sim.memory.settle(id));
     }
 }

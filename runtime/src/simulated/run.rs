@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bsr_codegen::{Op, Plan};
+use bsr_codegen::{Layout, Op, Plan};
 use bsr_simulator::{BufferId, Options, Report};
 
 use super::blocks::Blocks;
@@ -20,13 +20,15 @@ use crate::launcher::Launcher;
 use crate::machine::{Lists, Session, Sim};
 use crate::operation::check::Operand;
 use crate::operation::product::{self, Shapes};
-use crate::operation::{self, Matrices, Product, Sddmm, program_of, sddmm};
-use crate::{Dense, Element, Structure};
+use crate::operation::spgemm::{self, Target};
+use crate::operation::{self, Listed, Matrices, Matrix, Product, Sddmm, Spgemm, program_of, sddmm};
+use crate::{Dense, Element, Inputs, Structure};
 
 /// The operands of one product on the host, which fit the kernel.
 enum Problem<'h> {
     Product { sparse: HostSparse<'h>, dense: HostDense<'h>, shapes: Shapes },
     Sddmm { factors: [HostDense<'h>; 2], structure: &'h Structure },
+    Spgemm { factors: [HostSparse<'h>; 2], structure: Option<&'h Structure> },
 }
 
 /// Matrices by where they are on the host: problems may share them.
@@ -51,6 +53,7 @@ struct Placed<'h, C> {
 enum PlacedMatrices<'h> {
     Product { sparse: Blocks<'h>, dense: UntypedDense<BufferId>, c: UntypedDense<BufferId> },
     Sddmm { factors: [UntypedDense<BufferId>; 2], c: Blocks<'h> },
+    Spgemm { factors: [Blocks<'h>; 2], c: Matrix<Blocks<'h>, BufferId> },
 }
 
 impl<'h> Problem<'h> {
@@ -75,6 +78,14 @@ impl<'h> Problem<'h> {
                 sddmm::check(plan, [&a.operand, &b.operand], c, &(inputs, Some(structure)), second)?;
                 Ok(Self::Sddmm { factors: [a, b], structure })
             }
+            (_, HostView::Sparse(a), HostView::Sparse(b), structure) => {
+                let (rows, cols) = (a.structure.rows(), b.structure.cols());
+                let dense = Operand { dtype: C::DTYPE, layout: spec.c_layout, rows, cols };
+                let c = structure.map_or(Target::Dense(dense), |structure| Target::Blocks(C::DTYPE, structure));
+                let factors = [a, b].map(|of| (of.dtype, of.structure));
+                spgemm::check(plan, factors, c, &(inputs, structure), second(rows))?;
+                Ok(Self::Spgemm { factors: [a, b], structure })
+            }
             (Op::Dsd | Op::Dds, .., Some(_)) => Err(KernelError::Result { op: spec.op }),
             (expected, ..) => Err(KernelError::Factors { expected }),
         }
@@ -89,14 +100,16 @@ impl<C> Placed<'_, C> {
                 Box::new(Product { sparse, dense, c, inputs, second: *second })
             }
             PlacedMatrices::Sddmm { factors: [a, b], c } => Box::new(Sddmm { a, b, c, inputs, second: *second }),
+            PlacedMatrices::Spgemm { factors: [a, b], c } => Box::new(Spgemm { a, b, c, inputs, second: *second }),
         }
     }
 
-    /// The matrix in blocks.
-    fn blocks(&self) -> &Blocks<'_> {
+    /// What the work is listed of, for the extent `along` that one matrix does not say.
+    fn listed(&self, along: usize) -> Listed<'_, Blocks<'_>> {
         match &self.matrices {
-            PlacedMatrices::Product { sparse, .. } => sparse,
-            PlacedMatrices::Sddmm { c, .. } => c,
+            PlacedMatrices::Product { sparse, .. } => Listed::Blocks(sparse, along),
+            PlacedMatrices::Sddmm { c, .. } => Listed::Blocks(c, along),
+            PlacedMatrices::Spgemm { factors: [a, b], c } => Listed::Pairs(a, b, c.sparse()),
         }
     }
 
@@ -138,8 +151,9 @@ impl Launcher<Simulator> {
         let mut sim = self.session(options);
         let placed = self.place::<C>(&mut sim, &mut Shared::default(), &problem, call);
         let operands = placed.operands();
+        let listed = placed.listed(operands.pattern(self.plan()).1);
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
-        unsafe { self.enqueue(&mut sim, &*operands, placed.blocks())? };
+        unsafe { self.enqueue(&mut sim, &*operands, listed)? };
         let is_empty = operands.is_empty();
         drop(operands);
         let rows = rows_of(&sim, placed.second);
@@ -192,43 +206,59 @@ impl Launcher<Simulator> {
         call: &'h UntypedHostCall<'_>,
     ) -> Placed<'h, C> {
         let (spec, inputs) = (self.plan().spec(), &call.inputs);
-        let (matrices, rows, c, at, ld) = match problem {
+        let (matrices, rows, (c, at, ld)) = match problem {
             Problem::Product { sparse, dense, shapes } => {
-                let (layout, (rows, cols)) = (spec.c_layout, shapes.result);
-                let before = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
-                let host = before.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
-                let (wide, structure) = (apart(&host), sparse.structure);
-                let c = self.dense_c(sim, &wide);
+                let (c, left) = self.dense_result(sim, spec.c_layout, shapes.result, inputs);
                 let spare = if self.machine().lists.is_some() { SPARE } else { 0 };
                 // Without stored blocks nothing is read.
-                let unread = (structure.nnzb() == 0).then_some(c.ptr);
-                let mut upload = || {
-                    let mut values = sparse.memory.placed().1;
-                    // Slots that no block has hold what no block holds.
-                    values.extend(vec![0xFF; values.len() / structure.nnzb() * spare]);
-                    sim.bytes(values)
-                };
-                let key = std::ptr::from_ref(sparse.memory).cast();
-                let values = unread.unwrap_or_else(|| *shared.values.entry(key).or_insert_with(&mut upload));
+                let unread = (sparse.structure.nnzb() == 0).then_some(c.ptr);
+                let blocks = stored(sim, shared, sparse, unread, spare);
                 let dense = self.factor(sim, shared, dense, unread);
-                let blocks = Blocks { structure, dtype: sparse.dtype, values, spare, is_written: false };
-                let matrices = PlacedMatrices::Product { sparse: blocks, dense, c };
-                (matrices, rows, Outcome::Dense(host), c.ptr, wide.ld())
+                (PlacedMatrices::Product { sparse: blocks, dense, c }, shapes.result.0, left)
             }
             Problem::Sddmm { factors, structure } => {
-                let host = held(inputs).unwrap_or_else(|| vec![C::POISON; structure.stored()]);
-                let id = sim.bytes(C::to_bytes(&host));
-                let values = sim.result(id);
+                let (c, id, left) = result_blocks(sim, structure, inputs);
                 // Factors without K are not read.
                 let unread = (factors[0].operand.cols == 0).then_some(id);
                 let factors = factors.map(|factor| self.factor(sim, shared, &factor, unread));
-                let c = Blocks { structure, dtype: C::DTYPE, values, spare: 0, is_written: true };
-                let matrices = PlacedMatrices::Sddmm { factors, c };
-                (matrices, structure.rows(), Outcome::Blocks(host), values, 0)
+                (PlacedMatrices::Sddmm { factors, c }, structure.rows(), left)
+            }
+            Problem::Spgemm { factors, structure } => {
+                let [rows, cols] = [factors[0].structure.rows(), factors[1].structure.cols()];
+                let (c, id, left) = match structure {
+                    Some(structure) => {
+                        let (c, id, left) = result_blocks(sim, structure, inputs);
+                        (Matrix::Sparse(c), id, left)
+                    }
+                    None => {
+                        let (c, left) = self.dense_result(sim, spec.c_layout, (rows, cols), inputs);
+                        (Matrix::Dense(c), c.ptr, left)
+                    }
+                };
+                let factors = factors.map(|factor| {
+                    let unread = (factor.structure.nnzb() == 0).then_some(id);
+                    stored(sim, shared, &factor, unread, 0)
+                });
+                (PlacedMatrices::Spgemm { factors, c }, rows, left)
             }
         };
         let (inputs, second) = (self.further(sim, inputs), self.second(sim, rows));
         Placed { matrices, inputs, second, c, at, ld }
+    }
+
+    /// A dense result of so many rows and columns.
+    fn dense_result<C: Element>(
+        &self,
+        sim: &mut Sim<'_>,
+        layout: Layout,
+        (rows, cols): (usize, usize),
+        inputs: &Inputs,
+    ) -> (UntypedDense<BufferId>, Before<C>) {
+        let before = initial(inputs).map(|c: Dense<C>| c.to_layout(layout));
+        let host = before.unwrap_or_else(|| Dense::filled(rows, cols, layout, C::POISON));
+        let wide = apart(&host);
+        let c = self.dense_c(sim, &wide);
+        (c, (Outcome::Dense(host), c.ptr, wide.ld()))
     }
 
     /// A dense factor; at another buffer's address, without content, where the kernel reads nothing of it.
@@ -247,4 +277,40 @@ impl Launcher<Simulator> {
             }
         }
     }
+}
+
+/// A result on the host as it is before the launch, where it is in memory, and the leading dimension of a dense one there.
+type Before<C> = (Outcome<C>, BufferId, usize);
+
+/// A result in the blocks of a structure. Without blocks it has an address of its own nevertheless.
+fn result_blocks<'h, C: Element>(
+    sim: &mut Sim<'_>,
+    structure: &'h Structure,
+    inputs: &Inputs,
+) -> (Blocks<'h>, BufferId, Before<C>) {
+    let host = held(inputs).unwrap_or_else(|| vec![C::POISON; structure.stored()]);
+    let id = sim.bytes(C::to_bytes(&host));
+    let values = sim.result(id);
+    let c = Blocks { structure, dtype: C::DTYPE, values, spare: 0, is_written: true };
+    (c, id, (Outcome::Blocks(host), values, 0))
+}
+
+/// A sparse factor with so many slots that no block has; at another buffer's address where the kernel reads nothing of it.
+fn stored<'h>(
+    sim: &mut Sim<'_>,
+    shared: &mut Shared,
+    sparse: &HostSparse<'h>,
+    unread: Option<BufferId>,
+    spare: usize,
+) -> Blocks<'h> {
+    let HostSparse { structure, dtype, memory } = *sparse;
+    let upload = || {
+        let mut values = memory.placed().1;
+        // Slots that no block has hold what no block holds.
+        values.extend(vec![0xFF; values.len() / structure.nnzb() * spare]);
+        sim.bytes(values)
+    };
+    let key = std::ptr::from_ref(memory).cast();
+    let values = unread.unwrap_or_else(|| *shared.values.entry(key).or_insert_with(upload));
+    Blocks { structure, dtype, values, spare, is_written: false }
 }

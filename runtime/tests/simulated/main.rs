@@ -9,6 +9,7 @@ mod scalar;
 mod sddmm;
 mod sddmm_batch;
 mod sddmm_fused;
+mod spgemm;
 mod warp;
 
 use bsr_codegen::Plan;

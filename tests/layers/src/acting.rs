@@ -32,6 +32,8 @@ const SDDMM: Told = Told {
     own: &["sddmm"],
 };
 
+const SPGEMM: Told = Told { variants: &["Op::Dss", "Op::Sss"], members: &["is_of_pairs"], own: &["spgemm", "pairs"] };
+
 /// The most files in which an operation acts, besides modules of its own.
 const MOST: usize = 10;
 
@@ -55,7 +57,7 @@ impl Told {
 
 #[test]
 fn an_operation_acts_in_few_files() {
-    for told in [ATTENTION, SDDMM] {
+    for told in [ATTENTION, SDDMM, SPGEMM] {
         let files = told.files();
         assert!((4..=MOST).contains(&files.len()), "{} files:\n{}", files.len(), files.join("\n"));
     }

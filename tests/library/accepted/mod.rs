@@ -8,4 +8,5 @@ pub mod function;
 pub mod launch;
 pub mod sampled_epilogue;
 pub mod sdd;
+pub mod spgemm;
 pub mod unit_struct;

@@ -39,6 +39,8 @@ pub struct Operands {
 /// A case but for what all of them have.
 pub(crate) struct Multiplied {
     pub(crate) nnzb: usize,
+    /// Multiplications, where they do not follow from the stored blocks.
+    pub(crate) products: Option<u64>,
     pub(crate) expected: Expected,
     pub(crate) launch: Box<dyn Launch>,
 }
@@ -125,10 +127,10 @@ impl Operands {
 
     /// A kernel with its operands.
     pub(crate) fn case_of(&self, planned: Planned, multiplied: Multiplied) -> Case {
-        let Multiplied { nnzb, expected, launch } = multiplied;
+        let Multiplied { nnzb, products, expected, launch } = multiplied;
         let Sizes { m, n, k, .. } = self.problem.sizes(planned.spec());
         let KernelSpec { op, transpose, a, b, out, .. } = *planned.spec();
-        let work = Work { op, transpose, m, n, k, block: planned.block(), nnzb, a, b, out };
+        let work = Work { op, transpose, m, n, k, block: planned.block(), nnzb, products, a, b, out };
         let (rows, tolerance) = (expected.rows, expected.want.tolerance);
         let (flops, bytes) = (work.executed_flops(), work.compulsory_bytes());
         Case { planned, rows, work, flops, bytes, tolerance, device: self.device.clone(), launch }

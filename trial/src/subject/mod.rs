@@ -4,6 +4,7 @@ pub mod attention;
 mod product;
 mod registry;
 mod sddmm;
+mod spgemm;
 
 use std::rc::Rc;
 

@@ -104,7 +104,7 @@ impl Typed for Build<'_> {
         let second = reduction.map(|_| DeviceVector::zeros(operands.device(), c.rows())).transpose()?;
         let (nnzb, expected) = (left.a.nnzb(), left.expected.clone());
         let launch = Box::new(Product { launcher, left, right, c, second });
-        Ok(operands.case_of(planned, Multiplied { nnzb, expected, launch }))
+        Ok(operands.case_of(planned, Multiplied { nnzb, products: None, expected, launch }))
     }
 }
 

@@ -7,6 +7,7 @@ use bsr_codegen::{KernelSpec, Op, Plan};
 use super::attention::Attentions;
 use super::product::Products;
 use super::sddmm::Sddmms;
+use super::spgemm::Spgemms;
 use super::{Operation, Subject};
 use crate::Failure;
 use crate::kinds::Trial;
@@ -17,6 +18,7 @@ fn operation(op: Op) -> &'static dyn Operation {
     match op {
         Op::Dsd | Op::Dds => &Products,
         Op::Sdd => &Sddmms,
+        Op::Dss | Op::Sss => &Spgemms,
         Op::Attention | Op::AttentionDq | Op::AttentionDkv => &Attentions,
     }
 }

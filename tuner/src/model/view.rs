@@ -37,6 +37,7 @@ impl View {
             k: workload.k,
             block: (spec.bm as usize, spec.bk as usize),
             nnzb: problem.features.nnzb,
+            products: None,
             a: spec.a,
             b: spec.b,
             out: spec.out,

@@ -222,13 +222,18 @@ impl Part {
 /// Reads the facts of a product: `bm = 512, bk = 112, dtype = bf16`.
 ///
 /// # Errors
-/// Everything that is wrong with the text, each error on its own place; a key that is a choice.
+/// Everything that is wrong with the text, each error on its own place; a key that is a choice; an operation without a model.
 pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
     let located = LocatedRequest::from_text(text).named("kernel");
     let mut request = located.request().clone();
     // The columns of an attention's V are a fact, and must be said.
     let entry = request.entries.iter().find(|entry| entry.key == Key::Op.as_str()).map(|entry| entry.value.to_string());
     let op = Op::ALL.into_iter().find(|op| entry.as_deref() == Some(op.as_str()));
+    if let Some(op) = op.filter(|op| op.is_of_pairs()) {
+        let fact = format!("op = {op} has no predicted times, by which kernels are chosen and ordered");
+        let why = "the cost model counts the blocks of one sparse matrix, and not pairs of blocks of two";
+        return Err(Refusal::new(fact).why(why).help("`bsr plan` shows a kernel, `bsr bench` measures several").into());
+    }
     let has_width = op.is_some_and(Facts::has_width);
     for key in request.entries.iter().filter_map(|entry| Key::find(&entry.key)) {
         let is_said = is_fact(key) || has_width && key == Key::Bn;

@@ -36,7 +36,7 @@ impl KernelPlan for BlockRowsPlan {
         let (s, v, t, k, m, e) = (&self.spec, &self.view, &self.tiling, &self.kloop, &self.memory, &self.epilogue);
         let consumers = t.roles.consumers;
         let mut rows: Vec<Row> = table::batch(s, self.maps_of_a_problem()).into_iter().collect();
-        if s.op == Op::Dds || s.transpose.is_on() {
+        if s.op == Op::Dds || s.op.is_of_pairs() || s.transpose.is_on() {
             rows.push(row("operation", self.operation(), self.index_words()));
         }
         let cover = match t.pack {
@@ -203,10 +203,16 @@ impl BlockRowsPlan {
     }
 
     /// How the blocks of a row of the sparse factor are found.
-    fn index_words(&self) -> &'static str {
+    fn index_words(&self) -> String {
         match self.view.reads_block_columns() {
-            true => "the sparse factor's rows are block columns as stored: read by its transposed index",
-            false => "the sparse factor's rows are block rows as stored",
+            _ if self.spec.op.is_of_pairs() => {
+                let KernelSpec { bm, bn, bk, .. } = self.spec;
+                format!(
+                    "a block of C sums pairs of stored blocks, {bm} x {bk} of A and {bk} x {bn} of B, that a list has"
+                )
+            }
+            true => "the sparse factor's rows are block columns as stored: read by its transposed index".to_owned(),
+            false => "the sparse factor's rows are block rows as stored".to_owned(),
         }
     }
 

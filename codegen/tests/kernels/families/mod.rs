@@ -5,5 +5,6 @@ mod attention_backward;
 mod epilogue;
 mod scalar;
 mod sdd;
+mod spgemm;
 mod swap_ab;
 mod warp;

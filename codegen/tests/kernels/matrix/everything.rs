@@ -57,6 +57,11 @@ const EPILOGUES: &[&str] = &[
     "epilogue = \"|bias: Rows<f16>, gate: Cols<f32>| relu(acc + bias) * gate\"",
 ];
 
+/// Of products of pairs of blocks.
+const PAIRED_TYPES: &[&str] = &["", "dtype = bf16", "out = f32", "dtype = bf16, out = f16"];
+const PAIRED: &[&str] =
+    &["", "cluster = 2", "split = auto", "pdl = early", "", "stages = 3, schedule = strided", "k_step = 32"];
+
 const GROUPS: &[Group] = &[
     Group {
         base: "",
@@ -157,6 +162,26 @@ const GROUPS: &[Group] = &[
             &["", "batch = on", "schedule = balanced", "consumers = 1", "", "stages = 3", "consumers = 2"],
         ],
         draws: 1_400,
+    },
+    Group {
+        base: "op = dss",
+        bm: &[64, 128, 256, 512, 192],
+        bn: &[128, 64, 256, 32, 96, 16],
+        bk: &[64, 128, 112, 32, 16, 40],
+        axes: &[PAIRED_TYPES, &["", "c_layout = col"], EPILOGUES, PAIRED],
+        draws: 200,
+    },
+    Group {
+        base: "op = sss",
+        bm: &[64, 128, 256, 512, 192],
+        bn: &[128, 64, 256, 32, 96, 16],
+        bk: &[64, 128, 112, 32, 16, 40],
+        axes: &[
+            PAIRED_TYPES,
+            &["", "beta = on", "epilogue = \"|alpha: f32| relu(alpha * acc)\"", "epilogue = \"|x: Bsr<f16>| acc * x\""],
+            PAIRED,
+        ],
+        draws: 150,
     },
     Group {
         base: "op = attention",

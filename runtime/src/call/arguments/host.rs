@@ -1,8 +1,8 @@
-//! What a product on the host is given: the same tuples of host matrices, and of an SDDMM the pattern of its result.
+//! What a product on the host is given: the same tuples of host matrices, and of a sparse result its pattern.
 
 use super::{FurtherOf, NoneNeeded};
 use crate::call::matrix::DeviceMatrix;
-use crate::call::operation::{Dds, Dsd, Operation, Sdd};
+use crate::call::operation::{Dds, Dsd, Dss, Operation, Sdd, Sss};
 use crate::gpu::Plain;
 use crate::{Bsr, Dense, Element, Inputs, Structure};
 
@@ -24,12 +24,12 @@ pub type HostCallOf<'h, O, A, B> =
     HostCall<'h, <<O as Operation>::A<A> as DeviceMatrix>::Host, <<O as Operation>::B<B> as DeviceMatrix>::Host>;
 
 /// What a product on the host is given, of the operation `O` on elements `A` and `B`: `(&a, &b)`, or `(&a, &b, further)` where
-/// its kernel reads more, which `F` says. Of an SDDMM the pattern of its result follows the factors: `(&a, &b, &pattern)`,
+/// its kernel reads more, which `F` says. Of a sparse result the pattern of its result follows the factors: `(&a, &b, &pattern)`,
 /// `(&a, &b, &pattern, further)`.
 #[diagnostic::on_unimplemented(
     message = "these are not the operands of this kernel",
     label = "not the operands of a kernel of `{O}` on `{A}` and `{B}`",
-    note = "it is given `(&a, &b)`, or `(&a, &b, further)` where it reads more: of `Dsd` a `Bsr` and a `Dense`, of `Dds` a `Dense` and a `Bsr`; of `Sdd` two `Dense` and the pattern of its result, `(&a, &b, &pattern)`"
+    note = "it is given `(&a, &b)`, or `(&a, &b, further)` where it reads more: of `Dsd` a `Bsr` and a `Dense`, of `Dds` a `Dense` and a `Bsr`; of `Sdd` two `Dense` and the pattern of its result, `(&a, &b, &pattern)`; of `Dss` two `Bsr`, of `Sss` two and the pattern of its result"
 )]
 pub trait HostArguments<'h, O: Operation, A: Element + Plain, B: Element + Plain, F> {
     /// The factors, and what else is read.
@@ -61,22 +61,32 @@ macro_rules! dense_results {
 dense_results! {
     Dsd: Bsr, Dense;
     Dds: Dense, Bsr;
+    Dss: Bsr, Bsr;
 }
 
-pub(super) type Sampled<'h, A, B> = (&'h Dense<A>, &'h Dense<B>, &'h Structure);
-pub(super) type SampledWith<'h, A, B, X> = (&'h Dense<A>, &'h Dense<B>, &'h Structure, X);
+macro_rules! sparse_results {
+    ($($op:ident: $factor:ident;)*) => {$(
+        impl<'h, A: Element + Plain, B: Element + Plain, F: NoneNeeded> HostArguments<'h, $op, A, B, F>
+            for (&'h $factor<A>, &'h $factor<B>, &'h Structure)
+        {
+            fn call(self) -> HostCall<'h, $factor<A>, $factor<B>> {
+                HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: Inputs::new() }
+            }
+        }
 
-impl<'h, A: Element + Plain, B: Element + Plain, F: NoneNeeded> HostArguments<'h, Sdd, A, B, F> for Sampled<'h, A, B> {
-    fn call(self) -> HostCall<'h, Dense<A>, Dense<B>> {
-        HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: Inputs::new() }
-    }
+        impl<'h, A: Element + Plain, B: Element + Plain, F, X> HostArguments<'h, $op, A, B, F>
+            for (&'h $factor<A>, &'h $factor<B>, &'h Structure, X)
+        where
+            X: FurtherOf<F> + Into<Inputs>,
+        {
+            fn call(self) -> HostCall<'h, $factor<A>, $factor<B>> {
+                HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: self.3.into() }
+            }
+        }
+    )*};
 }
 
-impl<'h, A: Element + Plain, B: Element + Plain, F, X> HostArguments<'h, Sdd, A, B, F> for SampledWith<'h, A, B, X>
-where
-    X: FurtherOf<F> + Into<Inputs>,
-{
-    fn call(self) -> HostCall<'h, Dense<A>, Dense<B>> {
-        HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: self.3.into() }
-    }
+sparse_results! {
+    Sdd: Dense;
+    Sss: Bsr;
 }

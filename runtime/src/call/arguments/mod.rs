@@ -7,7 +7,7 @@
 //! | with a `scale` | `(&a, &b, &scales)`, [`DeviceScales`](crate::gpu::DeviceScales) | [`Scales`](crate::Scales) |
 //! | with `permute = on` | `(&a, &b, &order)`, [`DeviceOrder`](crate::gpu::DeviceOrder) | [`Permutation`](crate::Permutation) |
 //! | with several of these | `(&a, &b, inputs)`, [`DeviceInputs`] by name | [`Inputs`](crate::Inputs) by name |
-//! | of `op = sdd` | as above: C has the pattern | `(&a, &b, &pattern)`, `(&a, &b, &pattern, further)` |
+//! | of `op = sdd`, `sss` | as above: C has the pattern | `(&a, &b, &pattern)`, `(&a, &b, &pattern, further)` |
 
 mod further;
 mod host;
@@ -26,7 +26,7 @@ pub use simulated::AnyHostArguments;
 pub(crate) use simulated::UntypedHostCall;
 
 use super::matrix::{DeviceMatrix, UntypedMatrix};
-use super::operation::{Dds, Dsd, Operation, Sdd};
+use super::operation::{Dds, Dsd, Dss, Operation, Sdd, Sss};
 use crate::Element;
 use crate::gpu::{DeviceBsr, DeviceDense, DeviceInputs, Plain, UntypedVector};
 use bsr_codegen::Op;
@@ -47,7 +47,7 @@ pub struct Call<'i, A, B> {
 #[diagnostic::on_unimplemented(
     message = "these are not the operands of this kernel",
     label = "not the operands of a kernel of `{O}` on `{A}` and `{B}`",
-    note = "it is given `(&a, &b)`, or `(&a, &b, further)` where it reads more: of `Dsd` a `DeviceBsr` and a `DeviceDense`, of `Dds` a `DeviceDense` and a `DeviceBsr`, of `Sdd` two `DeviceDense`"
+    note = "it is given `(&a, &b)`, or `(&a, &b, further)` where it reads more: of `Dsd` a `DeviceBsr` and a `DeviceDense`, of `Dds` a `DeviceDense` and a `DeviceBsr`, of `Sdd` two `DeviceDense`, of `Dss` and `Sss` two `DeviceBsr`"
 )]
 pub trait Arguments<'i, O: Operation, A: Element + Plain, B: Element + Plain, F> {
     /// The factors, and what else is read.
@@ -108,6 +108,8 @@ arguments! {
     Dsd: DeviceBsr, DeviceDense;
     Dds: DeviceDense, DeviceBsr;
     Sdd: DeviceDense, DeviceDense;
+    Dss: DeviceBsr, DeviceBsr;
+    Sss: DeviceBsr, DeviceBsr;
 }
 
 #[allow(private_interfaces)]

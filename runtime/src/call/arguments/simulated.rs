@@ -3,7 +3,7 @@
 use bsr_codegen::Op;
 
 use super::ByKind;
-use super::host::{HostCall, Sampled, SampledWith};
+use super::host::HostCall;
 use crate::call::matrix::{HostMatrix, HostView};
 use crate::call::outcome::Values;
 use crate::{Bsr, Dense, Element, Inputs, Structure};
@@ -11,7 +11,7 @@ use crate::{Bsr, Dense, Element, Inputs, Structure};
 /// What a simulated kernel of any operation and any types is given, checked when it runs: as in [`HostArguments`](super::HostArguments), or
 /// [`ByKind`].
 pub trait AnyHostArguments<'h> {
-    /// C, as the kernel leaves it: a [`Dense`], or of an SDDMM the values of its blocks one after the other.
+    /// C, as the kernel leaves it: a [`Dense`], or of a sparse result the values of its blocks one after the other.
     type Values<C: Element>: Values<C>;
 
     #[doc(hidden)]
@@ -53,24 +53,36 @@ macro_rules! dense_results {
 dense_results! {
     Bsr, Dense;
     Dense, Bsr;
+    Bsr, Bsr;
 }
 
-#[allow(private_interfaces)]
-impl<'h, A: Element, B: Element> AnyHostArguments<'h> for Sampled<'h, A, B> {
-    type Values<C: Element> = Vec<C>;
+macro_rules! sparse_results {
+    ($($factor:ident;)*) => {$(
+        #[allow(private_interfaces)]
+        impl<'h, A: Element, B: Element> AnyHostArguments<'h> for (&'h $factor<A>, &'h $factor<B>, &'h Structure) {
+            type Values<C: Element> = Vec<C>;
 
-    fn untyped(self, op: Op) -> UntypedHostCall<'h> {
-        (self.0, self.1, self.2, Inputs::new()).untyped(op)
-    }
+            fn untyped(self, op: Op) -> UntypedHostCall<'h> {
+                (self.0, self.1, self.2, Inputs::new()).untyped(op)
+            }
+        }
+
+        #[allow(private_interfaces)]
+        impl<'h, A: Element, B: Element, X: Into<Inputs>> AnyHostArguments<'h>
+            for (&'h $factor<A>, &'h $factor<B>, &'h Structure, X)
+        {
+            type Values<C: Element> = Vec<C>;
+
+            fn untyped(self, op: Op) -> UntypedHostCall<'h> {
+                HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: self.3.into() }.untyped(op)
+            }
+        }
+    )*};
 }
 
-#[allow(private_interfaces)]
-impl<'h, A: Element, B: Element, X: Into<Inputs>> AnyHostArguments<'h> for SampledWith<'h, A, B, X> {
-    type Values<C: Element> = Vec<C>;
-
-    fn untyped(self, op: Op) -> UntypedHostCall<'h> {
-        HostCall { a: self.0, b: self.1, pattern: Some(self.2), inputs: self.3.into() }.untyped(op)
-    }
+sparse_results! {
+    Dense;
+    Bsr;
 }
 
 impl<'h, A: HostMatrix, B: HostMatrix> HostCall<'h, A, B> {

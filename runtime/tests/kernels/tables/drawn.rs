@@ -1,8 +1,8 @@
 //! Every value of every key is in a row of some table; here are those that no other table has a reason to draw.
 
 use super::{assert_launchable, block_as_read, parse, shape_of};
-use super::{batch, dds, epilogue, fp8, int8, packed, permuted, scalar, sdd, sdd_fused, split, split_swap_ab, swap_ab};
-use super::{sample_cases, transposed, warp, wgmma};
+use super::{batch, dds, epilogue, fp8, int8, packed, permuted, scalar, sdd, sdd_fused, spgemm, split, split_swap_ab};
+use super::{sample_cases, swap_ab, transposed, warp, wgmma};
 use crate::case::{Blocks, Case};
 use crate::drawn::{PRODUCTS, missing};
 use crate::run::run_table;
@@ -103,6 +103,6 @@ fn every_value_of_every_key_is_drawn() {
     // Lists of SDDMMs have tests of their own.
     let of_sddmm = parse("bm = 64, bn = 64, bk = 64, op = sdd, batch = on");
     let batches = batch::all().into_iter().map(|list| list.spec).chain([of_sddmm]);
-    let missing = missing(&PRODUCTS, products.chain(sddmms).chain(batches));
+    let missing = missing(&PRODUCTS, products.chain(sddmms).chain(spgemm::specs()).chain(batches));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));
 }

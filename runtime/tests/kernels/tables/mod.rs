@@ -14,6 +14,7 @@ mod permuted;
 mod scalar;
 mod sdd;
 mod sdd_fused;
+mod spgemm;
 mod split;
 mod split_swap_ab;
 mod swap_ab;

@@ -95,7 +95,8 @@ impl AttentionOperands {
         let [queries, keys] = [problem.shape.queries, problem.shape.keys];
         let KernelSpec { op, transpose, a, b, out, .. } = *planned.spec();
         let (block, nnzb) = (planned.block(), problem.mask.stored());
-        let work = Work { op, transpose, m: queries, n: keys, k: problem.depth, block, nnzb, a, b, out };
+        let work =
+            Work { op, transpose, m: queries, n: keys, k: problem.depth, block, nnzb, products: None, a, b, out };
         let (flops, bytes, device) = (problem.flops(), problem.bytes(a), self.device.clone());
         let (scale, scalars) = (problem.scale, problem.scalars);
         let launch = Box::new(Attention { launcher, pattern, tensors, output, scale, scalars, vectors, sinks, lse });

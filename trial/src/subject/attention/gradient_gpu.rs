@@ -72,7 +72,7 @@ impl GradientOperands {
         let KernelSpec { op, transpose, a, b, out, .. } = spec;
         let (block, nnzb) = (planned.block(), problem.mask.stored());
         let (m, n) = (problem.shape.queries, problem.shape.keys);
-        let work = Work { op, transpose, m, n, k: problem.depth, block, nnzb, a, b, out };
+        let work = Work { op, transpose, m, n, k: problem.depth, block, nnzb, products: None, a, b, out };
         let (flops, bytes) = (problem.gradient_flops(op), 2 * problem.bytes(a));
         let launch = Gradient {
             launcher,

@@ -35,7 +35,7 @@ impl Typed for Build<'_> {
         let c = DeviceBsr::<C>::zeros(operands.device(), &mask.structure)?;
         let (nnzb, expected) = (mask.structure.nnzb(), mask.expected.clone());
         let launch = Box::new(Sddmm { launcher, a, b, c, second, mask });
-        Ok(operands.case_of(planned, Multiplied { nnzb, expected, launch }))
+        Ok(operands.case_of(planned, Multiplied { nnzb, products: None, expected, launch }))
     }
 }
 

@@ -22,9 +22,13 @@ pub(super) struct Producer {
     advance: Option<u32>,
     /// B's tensor map is by block, with another one for the part of K beyond whole blocks.
     by_block: bool,
-    /// The sparse factor is read by block columns as stored: a second index tells where their blocks are.
+    /// A second index tells where the blocks of the sparse factor are: what it is for.
+    index: Option<&'static str>,
+    /// The sparse factor is read by block columns as stored.
     reads_block_columns: bool,
-    /// Rows of a block that is read transposed: what a tile keeps of its row is the place within a block.
+    /// The dense factor is the stored blocks of a sparse one, each with a block of A: lines of A's map in a block.
+    pairs: Option<u32>,
+    /// Rows of a block that the second index finds: what a tile keeps of its row is the place within a block.
     slice_of: Option<u32>,
     /// Elements of K in a block.
     depth: u32,
@@ -47,6 +51,17 @@ fn policy(plan: &BlockRowsPlan) -> (&'static str, &'static str) {
         true => ("evict_first", "A is read once for few columns of B: L2 should evict it first."),
         false => ("evict_last", "A is read again for each group of columns: L2 should evict it last."),
     }
+}
+
+/// What a second index is for, in a kernel that has one.
+fn index_words(plan: &BlockRowsPlan) -> Option<&'static str> {
+    let words = match plan.spec.op.is_of_pairs() {
+        true => "A pair is a block of B and one of A: a second list, read like that of B's blocks, has A's.",
+        false => {
+            "Blocks are read transposed, and the blocks of a row are scattered: a second index, read like the columns, has their positions."
+        }
+    };
+    plan.has_block_index().then_some(words)
 }
 
 /// One block of a stage.
@@ -74,7 +89,7 @@ struct Step {
 impl Producer {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
         let k = &plan.kloop;
-        let reads_block_columns = plan.view.reads_block_columns();
+        let (reads_block_columns, index) = (plan.view.reads_block_columns(), index_words(plan));
         let sub_stage = |number: u32| SubStage {
             number,
             index: if number == 0 { "%r_j" } else { "%r_t" },
@@ -89,11 +104,13 @@ impl Producer {
             sub_stages: (0..k.sub_stages).map(sub_stage).collect(),
             steps: (0..k.steps).map(|step| fill(plan, step)).collect(),
             rows_per_line_shift: plan.a.rows_per_line.trailing_zeros(),
-            advance: (!reads_block_columns).then_some(k.sub_stages * plan.view.rows / plan.a.rows_per_line),
+            advance: index.is_none().then_some(k.sub_stages * plan.view.rows / plan.a.rows_per_line),
             by_block: plan.b.by_block,
+            index,
             reads_block_columns,
+            pairs: plan.spec.op.is_of_pairs().then_some(plan.view.rows / plan.a.rows_per_line),
             // The row of a batch's work tile is the place within a block already.
-            slice_of: (reads_block_columns && !plan.spec.batch.is_on()).then_some(plan.view.rows),
+            slice_of: (index.is_some() && !plan.spec.batch.is_on()).then_some(plan.view.rows),
             depth: plan.view.depth,
             outside: TileScheduler::OUTSIDE,
             outside_k: plan.view.depth * plan.a.rows_per_line,
@@ -156,7 +173,11 @@ pub(super) fn packed_loads(plan: &BlockRowsPlan, step: u32) -> Vec<Load> {
 
 fn loads_a(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
     let (a, shared) = (&plan.a, plan.tiling.share == Share::A);
-    let row = if sub_stage == 0 { "%r_a_row".to_owned() } else { format!("%r_a_row{sub_stage}") };
+    let row = match (plan.spec.op.is_of_pairs(), sub_stage) {
+        (true, _) => format!("%r_a_block{sub_stage}"),
+        (false, 0) => "%r_a_row".to_owned(),
+        (false, _) => format!("%r_a_row{sub_stage}"),
+    };
     (0..a.loads.0)
         .map(|panel| {
             let mut offsets = vec![];
@@ -190,6 +211,11 @@ fn loads_b(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
     let base = plan.memory.b_offset + sub_stage * b.bytes();
     let k_register = format!("%r_b_k{sub_stage}");
     let k_start = step * plan.kloop.k_step;
+    let column = |at, register, offsets: &mut Vec<Offset>| match (plan.spec.op.is_of_pairs(), plan.tiling.cluster) {
+        (true, 1) => constant(at, register, offsets),
+        (true, _) => offset("%r_b_col_shift", at, register, offsets),
+        (false, _) => offset("%r_b_col", at, register, offsets),
+    };
     let mut loads = vec![];
     for (panel, part) in grid(b, plan.kloop.width(step)) {
         let mut offsets = vec![];
@@ -199,11 +225,11 @@ fn loads_b(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
             let coordinates = match b.major {
                 Major::K => {
                     let inner = constant(k_start + panel * b.span_elements(), "%r_inner", &mut offsets);
-                    let outer = offset("%r_b_col", part * b.box_rows, "%r_outer", &mut offsets);
+                    let outer = column(part * b.box_rows, "%r_outer", &mut offsets);
                     format!("{inner}, %r_b_block{sub_stage}, {outer}")
                 }
                 Major::Mn => {
-                    let inner = offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut offsets);
+                    let inner = column(panel * b.span_elements(), "%r_inner", &mut offsets);
                     let k = constant(k_start + part * b.box_rows, "%r_outer", &mut offsets);
                     format!("{inner}, {k}, %r_b_block{sub_stage}")
                 }
@@ -212,12 +238,12 @@ fn loads_b(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
         } else {
             let (inner, outer) = match plan.view.dense {
                 Layout::RowMajor => (
-                    offset("%r_b_col", panel * b.span_elements(), "%r_inner", &mut offsets),
+                    column(panel * b.span_elements(), "%r_inner", &mut offsets),
                     offset(&k_register, k_start + part * b.box_rows, "%r_outer", &mut offsets),
                 ),
                 Layout::ColMajor => (
                     offset(&k_register, k_start + panel * b.span_elements(), "%r_inner", &mut offsets),
-                    offset("%r_b_col", part * b.box_rows, "%r_outer", &mut offsets),
+                    column(part * b.box_rows, "%r_outer", &mut offsets),
                 ),
             };
             ("%rd_map_b".to_owned(), 2, format!("{inner}, {outer}"))

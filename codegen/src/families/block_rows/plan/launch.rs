@@ -80,7 +80,8 @@ impl BlockRowsPlan {
             return parameters;
         }
         push("map_a", Argument::Map(self.map_a(problem)));
-        push("map_b", Argument::Map(self.view.dense_map(&self.b, problem)));
+        let of_b = &self.factor(problem);
+        push("map_b", Argument::Map(self.view.dense_map(&self.b, of_b)));
         if !self.spec.permute.is_on() {
             let out = self.view.out_map(self.spec.out, self.epilogue.store_box, self.epilogue.span, problem);
             push("map_c", Argument::Map(out));
@@ -92,11 +93,11 @@ impl BlockRowsPlan {
         if self.spec.split.is_on() {
             push("workspace", Argument::Workspace);
         }
-        if self.view.reads_block_columns() {
+        if self.has_block_index() {
             push("block_idx", Argument::BlockIdx);
         }
         if self.b.by_block {
-            push("map_b_last", Argument::Map(self.view.dense_map_last(&self.b, problem)));
+            push("map_b_last", Argument::Map(self.view.dense_map_last(&self.b, of_b)));
             push("whole_blocks", Argument::Number((problem.k / u64::from(self.view.depth)) as u32));
         }
         if self.precision.scale != Scale::Unscaled {
@@ -119,6 +120,17 @@ impl BlockRowsPlan {
             parameters.extend(fused::parameters(fused.program, fused::dense(&out, problem)));
         }
         parameters
+    }
+
+    /// Does a second index tell where the blocks of the sparse factor are?
+    pub(crate) fn has_block_index(&self) -> bool {
+        self.view.reads_block_columns() || self.spec.op.is_of_pairs()
+    }
+
+    /// The problem as B's tensor map describes it: of a sparse B the lines of its stored blocks.
+    fn factor(&self, problem: &Problem) -> Problem {
+        let bn = u64::from(self.spec.bn);
+        if self.spec.op.is_of_pairs() { Problem { n: bn, ldb: bn, ..*problem } } else { *problem }
     }
 
     /// The tensor maps of one problem: A, B, C, and what is left of B.

@@ -8,6 +8,7 @@ mod launch;
 mod memory;
 mod operand;
 pub(crate) mod packed;
+mod pairs;
 mod precision;
 mod tiling;
 
@@ -46,12 +47,14 @@ impl BlockRowsPlan {
         let mut errors = PlanErrors::default();
         let view = SparseTimesDense::new(spec);
         block::check(spec, &view, &mut errors);
+        pairs::check(spec, &mut errors);
         let precision = Precision::new(spec, &mut errors);
         errors.check()?;
 
         let mut errors = PlanErrors::default();
         let tiling =
             tiling::form_cluster(spec, &view, tiling::choose(spec, &view, &precision, arch)?, arch, &mut errors);
+        pairs::check_cluster(spec, &tiling, &mut errors);
         let fused = Fused::new(spec, &view, &tiling, &mut errors);
         errors.check()?;
 

@@ -1,0 +1,89 @@
+//! Products of two block-sparse matrices. A tile is a slice of a block of C, and what it multiplies is a list of pairs of
+//! stored blocks. So B is dense to the kernel: its blocks one below another, `bn` wide, with a second index for A's blocks.
+
+use super::tiling::{Share, Tiling};
+use crate::epilogue::InputKind;
+use crate::plan::{PlanError, PlanErrors};
+use crate::{KernelSpec, Layout};
+
+/// Refuses what is not planned for pairs of blocks.
+pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if !spec.op.is_of_pairs() {
+        return;
+    }
+    let mut refuse = |key: &'static str, fact: String, why: &str, help: &str| {
+        errors.push(PlanError::new(key, fact, why.to_owned(), help.to_owned()));
+    };
+    let not = |what: &str| format!("{what} is not supported with op = {}", spec.op);
+    for key in ["a", "b"] {
+        let dtype = if key == "a" { spec.a } else { spec.b };
+        if dtype.bytes() == 1 {
+            let why = "WGMMA reads 8-bit operands along K only, and the rows of B's stored blocks run along N";
+            refuse(key, not(&format!("{key} = {dtype}")), why, &format!("{} = f16", spec.type_key(key)));
+        }
+    }
+    if spec.transpose.is_on() {
+        let why = "pairs are listed of block rows of A and block columns of B as they are stored";
+        refuse("transpose", not("transpose = on"), why, "transpose = off, with A stored transposed");
+    }
+    if spec.swap.is_some_and(|swap| swap.is_on()) {
+        let why = "swap-AB kernels read lists of block rows that share columns, and none of pairs";
+        refuse("swap", not("swap = on"), why, "swap = off");
+    }
+    if spec.pack.is_some() {
+        let why = "block rows that share a tile share blocks of B, and each block of C has its own";
+        refuse("pack", not("`pack`"), why, "drop `pack`");
+    }
+    if spec.batch.is_on() {
+        let why = "the lists of a batch have one index for each problem, and pairs have two";
+        refuse("batch", not("batch = on"), why, "batch = off");
+    }
+    let layouts = [
+        ("a_layout", spec.a_layout, Layout::RowMajor),
+        ("b_layout", spec.b_layout, spec.b.default_b_layout()),
+        ("c_layout", spec.c_layout, Layout::RowMajor),
+    ];
+    let in_blocks = if spec.op.stores_blocks() { 3 } else { 2 };
+    for (key, layout, default) in &layouts[..in_blocks] {
+        if layout != default {
+            let why = "values are stored block after block, row by row within a block";
+            refuse(key, not(&format!("{key} = {layout}")), why, &format!("drop `{key}`"));
+        }
+    }
+    if spec.op.stores_blocks() {
+        check_epilogue(spec, errors);
+    }
+}
+
+/// The tile of a kernel that stores blocks is a block, and says nothing of rows and columns of C.
+fn check_epilogue(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(program) = spec.epilogue.map(|epilogue| epilogue.program()) else { return };
+    let is_vector = |kind| matches!(kind, InputKind::Rows(_) | InputKind::Cols(_));
+    let vector = program.inputs().iter().find(|input| is_vector(input.kind));
+    let what = vector.map(|input| format!("`{}: {}`", input.name, input.kind.words()));
+    if let Some(what) = what.or_else(|| program.reduction().map(|of| format!("a `{}`", of.as_str()))) {
+        errors.push(PlanError::new(
+            spec.epilogue_key(),
+            format!("an epilogue with {what} is not supported with op = sss"),
+            "a work tile has the place of a block among C's values, and not its row and column",
+            "op = dss, or an epilogue of scalars and a `Bsr`",
+        ));
+    }
+}
+
+/// Refuses CTAs that share the blocks of A.
+pub(super) fn check_cluster(spec: &KernelSpec, tiling: &Tiling, errors: &mut PlanErrors) {
+    if spec.op.is_of_pairs() && tiling.share == Share::A {
+        errors.push(PlanError::new(
+            "cluster",
+            format!("{} CTAs have no block in common", tiling.cluster),
+            format!(
+                "a cluster shares B over row slices of a block, of which {} rows / {} rows of a tile = {}; blocks of C beside one another have different pairs",
+                spec.bm,
+                tiling.cta_m,
+                spec.bm / tiling.cta_m
+            ),
+            "cluster = 1",
+        ));
+    }
+}

@@ -1,0 +1,116 @@
+//! The work of a product of two block-sparse matrices: the slices of each block of C, with the pairs that it sums.
+
+use bsr_codegen::Plan;
+
+use super::columns::group_of_columns;
+use super::split_rows::RowTile;
+use super::tile::WorkTile;
+use super::{BlockIndex, Role, WorkLists, WorkPlan};
+use crate::bsr::Pairs;
+
+impl WorkLists {
+    /// Lists the work of a kernel on pairs of blocks, for at most `clusters` clusters at a time.
+    pub(crate) fn of_pairs(plan: &Plan, pairs: &Pairs, clusters: u32) -> Self {
+        let index = pairs.index();
+        let rows = tiles(plan, pairs);
+        let work = WorkPlan::of_rows(plan, index, rows, (pairs.width(), clusters), |form, tile| {
+            RowTile::of_blocks(plan, form, tile)
+        });
+        let heads = work.heads(BlockIndex::from(index));
+        let workspace = work.workspace(plan);
+        Self { grid: [work.clusters(), 1], heads, tiles: work.words(), workspace, ..Self::default() }
+    }
+}
+
+/// The tiles with their costs, in groups of columns of C that share blocks of B in L2.
+fn tiles(plan: &Plan, pairs: &Pairs) -> Vec<(WorkTile, u64)> {
+    let (form, index) = (plan.cluster_tile(), pairs.index());
+    let (columns, blocks) = (pairs.columns(), index.block_rows());
+    // Rows of B that are stored under a column of C, on average.
+    let depth = index.cols() / columns.max(1);
+    let group = group_of_columns(plan, pairs.stored(), depth, columns * pairs.width());
+    let mut tiles = Vec::with_capacity(blocks * form.block_rows.div_ceil(form.rows) as usize);
+    for first in (0..columns).step_by(group.max(1)) {
+        for row in 0..blocks / columns.max(1) {
+            for column in first..(first + group).min(columns) {
+                add_slices(&mut tiles, plan, pairs, row * columns + column);
+            }
+        }
+    }
+    tiles
+}
+
+/// Adds the slices of a block of C that have rows.
+fn add_slices(tiles: &mut Vec<(WorkTile, u64)>, plan: &Plan, pairs: &Pairs, block: usize) {
+    let form = plan.cluster_tile();
+    let ((row, column), listed) = (pairs.place(block), pairs.index().blocks_of(block));
+    let (first, blocks) = (listed.start as u32, listed.len() as u32);
+    let slices = (0..form.block_rows).step_by(form.rows as usize);
+    tiles.extend(slices.filter(|slice| row + (*slice as usize) < pairs.rows()).map(|slice| {
+        let (c_row, a_row) = (row as u32 + slice, first * form.block_rows + slice);
+        let tile = WorkTile { c_row, c_col: column as u32, a_row, blocks, role: Role::Whole };
+        (tile, form.cost(blocks.into()))
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Pattern, Structure};
+
+    fn factors() -> [Structure; 2] {
+        [
+            Pattern::Random(0.5).structure(600, 320, (256, 64), 1).unwrap(),
+            Pattern::Random(0.5).structure(320, 200, (64, 32), 2).unwrap(),
+        ]
+    }
+
+    #[test]
+    fn every_element_of_a_dense_c_is_in_one_tile() {
+        let plan = Plan::new(&"bm = 256, bn = 32, bk = 64, op = dss".parse().unwrap()).unwrap();
+        let (rows, [a, b]) = (plan.cluster_tile().rows as usize, factors());
+        let pairs = Pairs::new(&a, &b, None).unwrap();
+        let tiles: Vec<_> = tiles(&plan, &pairs).into_iter().map(|(tile, _)| tile).collect();
+        let found: BTreeSet<_> = tiles.iter().map(|tile| (tile.c_row as usize, tile.c_col as usize)).collect();
+        let wanted = (0..600).step_by(rows).flat_map(|row| (0..200).step_by(32).map(move |column| (row, column)));
+        assert_eq!((found, tiles.len()), (wanted.collect(), 600_usize.div_ceil(rows) * 7));
+        for tile in tiles {
+            let (row, column) = (tile.c_row as usize / 256, tile.c_col as i32 / 32);
+            let of_a = a.blocks_of(row).filter(|at| {
+                let k = a.col_idx()[*at] as usize;
+                b.col_idx()[b.blocks_of(k)].contains(&column)
+            });
+            let first = tile.a_row as usize / 256;
+            let listed = &pairs.a_blocks()[first..first + tile.blocks as usize];
+            assert_eq!(listed.iter().map(|block| *block as usize).collect::<Vec<_>>(), of_a.collect::<Vec<_>>());
+            assert_eq!(tile.a_row % 256, tile.c_row % 256);
+        }
+    }
+
+    #[test]
+    fn a_sparse_c_has_its_blocks_one_below_another() {
+        let plan = Plan::new(&"bm = 256, bn = 32, bk = 64, op = sss".parse().unwrap()).unwrap();
+        let [a, b] = factors();
+        let c = Pattern::Random(0.3).structure(600, 200, (256, 32), 3).unwrap();
+        let pairs = Pairs::new(&a, &b, Some(&c)).unwrap();
+        let tiles = tiles(&plan, &pairs);
+        let rows: BTreeSet<_> = tiles.iter().map(|(tile, _)| tile.c_row).collect();
+        let wanted = (0..c.nnzb() as u32 * 256).step_by(plan.cluster_tile().rows as usize);
+        assert_eq!((rows, tiles.iter().map(|(tile, _)| tile.c_col).max()), (wanted.collect(), Some(0)));
+    }
+
+    #[test]
+    fn divided_tiles_have_all_pairs() {
+        let plan = Plan::new(&"bm = 256, bn = 32, bk = 64, op = dss, split = on".parse().unwrap()).unwrap();
+        let [a, b] = factors();
+        let pairs = Pairs::new(&a, &b, None).unwrap();
+        let whole = tiles(&plan, &pairs).iter().map(|(tile, _)| u64::from(tile.blocks)).sum::<u64>();
+        let lists = WorkLists::of_pairs(&plan, &pairs, 64);
+        let parts = lists.tiles.chunks(8).map(|words| u64::from(words[3])).sum::<u64>();
+        assert_eq!(parts, whole);
+    }
+}
