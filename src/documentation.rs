@@ -21,4 +21,5 @@ pages! {
     real_data = "../docs/src/real-data.md";
     several_gpus = "../docs/src/several-gpus.md";
     simulator = "../docs/src/simulator.md";
+    sparse_times_sparse = "../docs/src/sparse-times-sparse.md";
 }
