@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn divided_tiles_have_all_pairs() {
-        let plan = Plan::new(&"bm = 256, bn = 32, bk = 64, op = dss, split = on".parse().unwrap()).unwrap();
+        let plan = Plan::new(&"bm = 256, bn = 32, bk = 64, op = dss, split = 3".parse().unwrap()).unwrap();
         let [a, b] = factors();
         let pairs = Pairs::new(&a, &b, None).unwrap();
         let whole = tiles(&plan, &pairs).iter().map(|(tile, _)| u64::from(tile.blocks)).sum::<u64>();
