@@ -164,9 +164,9 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
 }
 
 /// A tuner for a device, with the table that comes with the crate: see [`Tuner::on`]. It does
-/// [as the environment says](Tuner::as_the_environment_says): `BSR_TUNING`, `BSR_TUNED`, `BSR_LOG`.
+/// [as the environment says](Tuner::by_environment): `BSR_TUNING`, `BSR_TUNED`, `BSR_LOG`.
 pub fn tuner(device: &Device) -> Tuner {
-    Tuner::on(device).as_the_environment_says()
+    Tuner::on(device).by_environment()
 }
 
 /// The kernel for C = A * B with a sparse A of this structure and `n` columns of B, all of type `dtype`: what

@@ -142,7 +142,7 @@ pub struct DevicePattern {
 #[derive(Debug)]
 enum Work {
     /// Of a mask on the host: heads and tiles, and steps.
-    Host(UploadedWork, DeviceBuffer<u32>),
+    Host(Box<UploadedWork>, DeviceBuffer<u32>),
     /// Of a mask on the GPU, made by kernels.
     Device(Arc<DeviceMask>, Box<Listed>),
     /// Of a page table on the GPU and the keys of each problem, made by kernels.
@@ -248,7 +248,7 @@ impl Launcher {
         let steps = if work.steps.is_empty() { &[0] } else { &work.steps[..] };
         let steps = DeviceBuffer::from_slice(device, steps)?;
         let work = UploadedWork::new(device, [work.ctas(), 1], [&work.heads, &work.tiles, &[]], workspace)?;
-        Ok(DevicePattern { shape, lists: Work::Host(work, steps) })
+        Ok(DevicePattern { shape, lists: Work::Host(Box::new(work), steps) })
     }
 
     /// Allocates what launches with a mask that lives on the GPU need, for tensors of one shape. They check it and list the

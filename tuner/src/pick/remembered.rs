@@ -55,11 +55,11 @@ impl Tuner {
     /// [remembers](Tuner::remembering), and `BSR_LOG=tuning` [tells](Tuner::told). What cannot be done is the answer to the first
     /// choice.
     #[must_use]
-    pub fn as_the_environment_says(self) -> Self {
-        self.as_variables_say(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    pub fn by_environment(self) -> Self {
+        self.by_variables(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    pub(super) fn as_variables_say(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub(super) fn by_variables(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
         if variable("BSR_LOG").is_some_and(|topics| topics.split(',').any(|topic| topic.trim() == "tuning")) {
             self = self.told();
         }
@@ -162,11 +162,10 @@ mod tests {
         std::fs::write(&file, "{}\n").unwrap();
         let refused = Tuner::new(gpu()).remembering(&file).unwrap_err().to_string();
         assert!(refused.contains("tuned.jsonl") && refused.contains("line 1 is no tuned result"), "{refused}");
-        let tuner =
-            Tuner::new(gpu()).as_variables_say(|name| (name == "BSR_TUNED").then(|| file.display().to_string()));
+        let tuner = Tuner::new(gpu()).by_variables(|name| (name == "BSR_TUNED").then(|| file.display().to_string()));
         assert!(tuner.pick(&square(), None).unwrap_err().to_string().contains("line 1 is no tuned result"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}\n");
-        let tuner = Tuner::new(gpu()).as_variables_say(|name| (name == "BSR_TUNING").then(|| "guess".to_owned()));
+        let tuner = Tuner::new(gpu()).by_variables(|name| (name == "BSR_TUNING").then(|| "guess".to_owned()));
         let said = tuner.pick(&square(), None).unwrap_err().to_string();
         assert!(said.contains("BSR_TUNING") && said.contains("`predict` or `measure`, not `guess`"), "{said}");
     }

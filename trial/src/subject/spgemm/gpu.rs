@@ -101,19 +101,21 @@ impl<A: Number, B: Number, C: Number> Spgemm<A, B, C> {
 
 impl<A: Number, B: Number, C: Number> Launch for Spgemm<A, B, C> {
     fn poison(&mut self) -> Result<(), Failure> {
-        Ok(match &mut self.c {
+        match &mut self.c {
             Target::Dense(c) => c.fill_bytes(C::POISON_BYTE)?,
             Target::Blocks(c) => c.values_mut().fill_bytes(C::POISON_BYTE)?,
-        })
+        }
+        Ok(())
     }
 
     fn launch(&mut self, stream: StreamRef<'_>) -> Result<(), Failure> {
         let OnDevice { a, b, inputs, .. } = &*self.on_device;
         let (inputs, second) = ((a, b, inputs.inputs()), self.second.as_mut());
-        Ok(match &mut self.c {
+        match &mut self.c {
             Target::Dense(c) => self.launcher.launch(stream, inputs, (c, second))?,
             Target::Blocks(c) => self.launcher.launch(stream, inputs, (c, second))?,
-        })
+        }
+        Ok(())
     }
 
     fn verdict(&self) -> Result<Verdict, Failure> {
