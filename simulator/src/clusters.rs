@@ -1,8 +1,10 @@
 //! What clusters do to each other in global memory.
 
+use std::ops::Range;
+
 use crate::check::{Finding, FindingKind, Side};
 use crate::machine::launch::Options;
-use crate::machine::overlay::{Changes, Touch};
+use crate::machine::overlay::{Changes, Touch, merge};
 use crate::program::Program;
 
 /// Bytes that `ld.global.nc` reads and some thread writes: they are no constants. The first such pair is enough.
@@ -71,8 +73,49 @@ impl Access {
     }
 }
 
+/// Bytes, the cluster that touches them, and how.
+type Touched = (Touch, u32, Access);
+
+/// Everything that clusters touch, joined where it is adjacent.
+pub(crate) fn touches(clusters: &[&Changes]) -> Vec<Touched> {
+    let of = |(changes, c): (&&Changes, u32)| {
+        let lists = [
+            (&changes.reads, Access::WeakRead),
+            (&changes.writes, Access::WeakWrite),
+            (&changes.strong_reads, Access::StrongRead),
+            (&changes.strong_writes, Access::StrongWrite),
+        ];
+        let joined = |(list, access): (&Vec<Touch>, Access)| {
+            let mut list = list.clone();
+            merge(&mut list);
+            list.into_iter().map(move |t| (t, c, access))
+        };
+        lists.into_iter().flat_map(joined).collect::<Vec<_>>()
+    };
+    clusters.iter().zip(0..).flat_map(of).collect()
+}
+
+/// The bytes in which clusters would race if nothing ordered them.
+pub(crate) fn shared_bytes(clusters: &[&Changes]) -> Vec<Range<u64>> {
+    let mut all = touches(clusters);
+    all.sort_unstable_by_key(|(t, ..)| t.start);
+    let (mut open, mut found): (Vec<Touched>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
+    for (t, c, access) in all {
+        open.retain(|(o, ..)| o.end > t.start);
+        let against = |o: &&Touched| o.1 != c && access.conflicts().contains(&o.2);
+        if let Some(end) = open.iter().filter(against).map(|(o, ..)| o.end.min(t.end)).max() {
+            match found.last_mut() {
+                Some(last) if last.end >= t.start => last.end = last.end.max(end),
+                _ => found.push(t.start..end),
+            }
+        }
+        open.push((t, c, access));
+    }
+    found
+}
+
 /// Two clusters that touch the same bytes, one of them writing. The first such pair is enough.
-pub(crate) fn cluster_race(p: &Program, mut touches: Vec<(Touch, u32, Access)>, options: &Options) -> Option<Finding> {
+pub(crate) fn cluster_race(p: &Program, mut touches: Vec<Touched>, options: &Options) -> Option<Finding> {
     touches.sort_unstable_by_key(|(t, ..)| t.start);
     // For the sweep: by kind of access, the furthest-reaching one of each cluster.
     let mut open: [Vec<(Touch, u32)>; 4] = Default::default();

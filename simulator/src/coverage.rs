@@ -63,7 +63,8 @@ fn predecessors(code: &[Inst]) -> Vec<Vec<usize>> {
         {
             target.push(at);
         }
-        let always = instruction.guard.is_none() && matches!(instruction.op, Op::Bra { .. } | Op::Exit | Op::Trap);
+        let always = instruction.guard.is_none()
+            && matches!(instruction.op, Op::Bra { .. } | Op::Brx { .. } | Op::Exit | Op::Trap);
         if let Some(next) = after.get_mut(at + 1).filter(|_| !always) {
             next.push(at);
         }

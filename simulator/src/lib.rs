@@ -67,8 +67,9 @@
 //! # Limits
 //!
 //! mbarrier operations that name no scope (`.cta` by the ISA) order accesses in the whole cluster, as hardware does;
-//! a scope that is named counts. Function calls, local memory, textures and module-scope `.global` variables are not modelled and refused; so are `wmma` of
-//! integers and `mma` of shapes other than the table's. Conflicts of shared-memory banks and latencies of loads are
+//! a scope that is named counts. Textures, surfaces, calls through an address and recursion are not modelled and refused; so are `wmma` of
+//! integers and `mma` of shapes other than the table's. The variables of a module begin each launch with their initial
+//! values; `vprintf` prints nothing. Conflicts of shared-memory banks and latencies of loads are
 //! not in the cost model.
 //!
 //! # Instructions
@@ -97,7 +98,7 @@ pub use machine::global::{BufferId, GlobalMemory};
 pub use machine::launch::{Fp8Accumulate, Launch, LaunchError, Options, Param};
 pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
 pub use parse::{ParseError, Span};
-pub use program::{INSTRUCTIONS, Instruction, Module, instruction_table, parse};
+pub use program::{INSTRUCTIONS, Instruction, Module, Origin, Parameter, Role, Signature, instruction_table, parse};
 pub use report::{Report, Writer, simulate};
 pub use schedule::Schedule;
 pub use trace::Cost;

@@ -6,12 +6,13 @@ use rayon::prelude::*;
 
 use crate::Coverage;
 use crate::check::{Finding, Side};
-use crate::clusters::{Access, cluster_race, read_only_path};
+use crate::clusters::{cluster_race, read_only_path, shared_bytes, touches};
 use crate::machine::Machine;
 use crate::machine::global::{BufferId, GlobalMemory};
 use crate::machine::launch::{Launch, LaunchError, Options, product};
-use crate::machine::overlay::{Changes, Overlay, Pages, Touch, Wrote, merge};
+use crate::machine::overlay::{Changes, Overlay, Pages, Wrote};
 use crate::machine::released::Exchange;
+use crate::machine::watched::Watched;
 use crate::program::{Module, Program};
 use crate::schedule::ClusterSchedule;
 use crate::trace::{self, Cost, Recorder};
@@ -101,10 +102,19 @@ pub fn simulate(
         LaunchError(format!("the module has no kernel `{entry}`; it has {}", known.join(", ")))
     })?;
     launch.check(p, memory)?;
+    memory.enter(&p.globals);
     let clusters = (product(launch.grid) / product(launch.cluster)) as u32;
     let params = launch.parameter_bytes(p, memory);
+    let mut watched = false;
     let outcomes: Vec<Outcome> = if p.uses_global_atomics {
-        let all = together(p, launch, options, &params, memory, clusters);
+        let run = |watched| together((p, launch, options), &params, memory, clusters, watched);
+        let mut all = run(Watched::default());
+        // Accesses that a sweep over the bytes takes for races may be ordered: the same run once more tells.
+        let shared = shared_bytes(&changes(&all));
+        watched = !shared.is_empty();
+        if watched {
+            all = run(Watched::new(shared));
+        }
         all.iter().for_each(|o| memory.apply(&o.changes));
         all
     } else {
@@ -116,8 +126,9 @@ pub fn simulate(
         }
         all
     };
+    memory.leave();
     let warps = launch.threads().div_ceil(32);
-    let mut report = gather(p, outcomes, options);
+    let mut report = gather(p, outcomes, options, watched);
     report.writers.iter_mut().for_each(|writer| {
         (writer.side.cta, writer.side.warp) = (writer.side.warp / warps, writer.side.warp % warps);
     });
@@ -126,17 +137,16 @@ pub fn simulate(
 
 /// Runs clusters that communicate through global memory in turns, on one memory.
 fn together(
-    p: &Program,
-    launch: &Launch,
-    options: &Options,
+    (p, launch, options): (&Program, &Launch, &Options),
     params: &[u8],
     memory: &GlobalMemory,
     clusters: u32,
+    watched: Watched,
 ) -> Vec<Outcome> {
     let overlay = || Overlay::new(memory, options.races, options.writers);
     let new = |c| Machine::new(p, launch, options, params, overlay(), c);
     let mut machines: Vec<Machine<'_>> = (0..clusters).map(new).collect();
-    let (mut pages, mut exchange) = (Pages::default(), Exchange::default());
+    let (mut pages, mut exchange) = (Pages::default(), Exchange::watching(watched));
     let mut schedule = ClusterSchedule::new(options.schedule, options.seed, machines.len());
     while let Some((at, steps)) = schedule.next(pages.changes) {
         let m = &mut machines[at];
@@ -157,10 +167,10 @@ fn together(
     machines.into_iter().map(outcome).collect()
 }
 
-fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report {
+/// `ordered`: races between clusters were found where they happened.
+fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options, ordered: bool) -> Report {
     let mut report = Report::default();
     let mut events = Vec::new();
-    let mut touches: Vec<(Touch, u32, Access)> = Vec::new();
     for (c, o) in outcomes.iter_mut().enumerate() {
         for f in o.findings.drain(..) {
             let lines = |f: &Finding| f.sides.iter().map(|s| s.line).collect::<Vec<_>>();
@@ -178,21 +188,11 @@ fn gather(p: &Program, mut outcomes: Vec<Outcome>, options: &Options) -> Report 
         events.append(&mut o.events);
         let wrote = std::mem::take(&mut o.changes.writers);
         report.writers.extend(wrote.iter().map(|wrote| writer(p, wrote, c as u32)));
-        let changes = &mut o.changes;
-        for (list, access) in [
-            (&mut changes.reads, Access::WeakRead),
-            (&mut changes.writes, Access::WeakWrite),
-            (&mut changes.strong_reads, Access::StrongRead),
-            (&mut changes.strong_writes, Access::StrongWrite),
-        ] {
-            merge(list);
-            touches.extend(list.iter().map(|t| (*t, c as u32, access)));
-        }
     }
     if let Some(f) = read_only_path(p, &changes(&outcomes), options) {
         report.findings.push(f);
     }
-    if let Some(f) = cluster_race(p, touches, options) {
+    if !ordered && let Some(f) = cluster_race(p, touches(&changes(&outcomes)), options) {
         report.findings.push(f);
     }
     if options.trace {

@@ -62,7 +62,7 @@ pub(crate) fn extra_cycles(op: &Op, lanes: u32) -> u64 {
     let moves = |space: Space, bytes: u64| {
         let rate = match space {
             Space::SharedCta | Space::SharedCluster => SHARED_BYTES,
-            Space::Param => return 0,
+            Space::Param | Space::Local => return 0,
             Space::Global | Space::Generic => GLOBAL_BYTES,
         };
         bytes.div_ceil(rate).saturating_sub(1)

@@ -4,6 +4,7 @@
 //! plan, emit          SPEC -> Plan -> PTX                      (ptxas)
 //! run, bench          SPEC, PROBLEM -> Subject -> Case -> time  (bsr-trial; dense, report)
 //! run, check          SPEC, PROBLEM -> Subject -> simulator     (bsr-trial; simulate)
+//! sanitize            PTX, launch file -> simulator -> findings
 //! profile             SPEC, PROBLEM -> Subject -> counters      (ncu)
 //! trace               SPEC, PROBLEM -> Subject -> timeline      (simulate)
 //! convert             FILE -> blocks -> FILE                   (weights)
@@ -52,6 +53,7 @@ mod report;
 mod report_page;
 mod roofs;
 mod run;
+mod sanitize;
 mod serve;
 mod simulate;
 mod space;
@@ -83,6 +85,7 @@ Examples:
   bsr emit \"bm = 512, bn = 128, bk = 112\" -o spmm.ptx --cubin spmm.cubin
   bsr run \"bm = 512, bn = 128, bk = 112\" --m 1024 --n 512 --k 1120 --pattern topk:4
   bsr check \"bm = 512, bn = 128, bk = 112\"
+  bsr sanitize kernel.ptx --launch launch.toml
   bsr trace \"bm = 512, bn = 128, bk = 112\" -o pipeline.json
   bsr bench \"bm = 128, bn = 256, bk = 64\" --m 8192 --n 8192 --k 8192 --pattern random:0.25
   bsr convert layer.safetensors --tensor up.weight --block 128x64 --keep 0.25 -o up.npz
@@ -144,6 +147,7 @@ enum Command {
     Run(run::Args),
     Trace(trace::Args),
     Check(check::Args),
+    Sanitize(sanitize::Args),
     Bench(bench::Args),
     Profile(profile::Args),
     Convert(convert::Args),
@@ -191,6 +195,7 @@ pub fn run(program: Vec<OsString>, args: Vec<OsString>) -> ExitCode {
         Command::Run(args) => run::run(&args, &mut out),
         Command::Trace(args) => trace::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
+        Command::Sanitize(args) => sanitize::run(&args, &mut out),
         Command::Bench(args) => bench::run(&args, &mut out),
         Command::Profile(args) => profile::run(&args, &mut out),
         Command::Convert(args) => convert::run(&args, &mut out),

@@ -17,6 +17,8 @@ pub use crate::memory::{check_memory, memory_available};
 pub use blocking::FillIn;
 pub(crate) use blocking::{Cursor, from_places};
 #[cfg(feature = "files")]
+#[doc(hidden)]
+pub use files::npy_elements;
 pub use files::{
     ReadError, ReadProblem, load, load_array, open, parse_mtx, parse_npy, parse_npz, parse_npz_array,
     parse_safetensors, parse_smtx, text, text_of,

@@ -5,6 +5,7 @@
 
 use half::{bf16, f16};
 
+use super::directed::directed;
 use super::numbers::{Direction, from_f64, round_bf16, round_f16, round_f32, scalar, to_f64, to_fp8};
 use crate::program::op::{Cmp, Cvt, FloatFn, FloatMods, Round};
 use crate::program::types::{Ty, mask, sign_extend};
@@ -26,6 +27,7 @@ pub(crate) fn apply(f: FloatFn, ty: Ty, m: FloatMods, a: u64, b: u64, c: u64) ->
     let out = if ty == Ty::F32 {
         let (x, y, z) = (single(a, m.ftz), single(b, m.ftz), single(c, m.ftz));
         let v = match f {
+            _ if m.round != Round::None => directed(f, m.round, x, y, z),
             FloatFn::Add => x + y,
             FloatFn::Sub => x - y,
             FloatFn::Mul => x * y,
@@ -91,6 +93,24 @@ fn double(f: FloatFn, m: FloatMods, x: f64, y: f64, z: f64) -> f64 {
         FloatFn::Sin => x.sin(),
         FloatFn::Cos => x.cos(),
         FloatFn::Tanh => x.tanh(),
+    }
+}
+
+/// The value of `set`: 1, or all ones of an integer, where the comparison holds.
+pub(crate) fn set(c: Cmp, to: Ty, ty: Ty, a: u64, b: u64) -> u64 {
+    let one = match to {
+        Ty::F32 => u64::from(1f32.to_bits()),
+        Ty::F16 | Ty::F16x2 => 0x3c00,
+        Ty::Bf16 | Ty::Bf16x2 => 0x3f80,
+        _ => mask(32),
+    };
+    let value = |a, b, ty| if compare(c, ty, false, a, b) { one } else { 0 };
+    match ty {
+        Ty::F16x2 | Ty::Bf16x2 => {
+            let half = scalar(ty);
+            value(a & 0xffff, b & 0xffff, half) | value(a >> 16 & 0xffff, b >> 16 & 0xffff, half) << 16
+        }
+        _ => value(a, b, ty),
     }
 }
 

@@ -87,6 +87,7 @@ pub(crate) fn apply(f: IntFn, ty: Ty, a: u64, b: u64, c: u64, d: u64) -> Option<
             let n = shift(c, wrap);
             ((b << 32 | a) >> n) & m
         }
+        Dp4a { signed: first } => dp4a((a, first), (b, signed)).wrapping_add(c as i64) as u64 & m,
         Lop3 => lop3(a, b, c, d),
         Sad => ((wide(a) - wide(b)).unsigned_abs() as u64).wrapping_add(c) & m,
     })
@@ -139,6 +140,15 @@ fn prmt(a: u64, b: u64, selector: u64) -> u64 {
         let byte = if s & 8 != 0 { if byte & 0x80 != 0 { 0xff } else { 0 } } else { byte };
         out | byte << (8 * i)
     })
+}
+
+/// The sum of the products of four bytes each, signed or not.
+fn dp4a((a, a_signed): (u64, bool), (b, b_signed): (u64, bool)) -> i64 {
+    let byte = |v: u64, i: u32, signed: bool| {
+        let byte = (v >> (8 * i)) as u8;
+        if signed { i64::from(byte as i8) } else { i64::from(byte) }
+    };
+    (0..4).map(|i| byte(a, i, a_signed) * byte(b, i, b_signed)).sum()
 }
 
 fn lop3(a: u64, b: u64, c: u64, table: u64) -> u64 {

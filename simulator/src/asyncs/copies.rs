@@ -3,7 +3,7 @@
 use crate::arithmetic::numbers::add_elements;
 use crate::check::FindingKind;
 use crate::machine::in_flight::{Pending, Spot, Work};
-use crate::machine::memory::{Place, Who};
+use crate::machine::memory::{Deed, Place, Who};
 use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
 use crate::machine::{Exec, Machine, Stop};
 use crate::program::types::Ty;
@@ -39,7 +39,7 @@ impl Machine<'_> {
             Work::TileLoad { map, coords, rows, to, barrier } => {
                 self.gone(&op, to.0)?;
                 let map = self.map(*map)?;
-                self.load_tile(&op, map, coords, rows.clone(), *to)?;
+                self.load_tile(&op, &map, coords, rows.clone(), *to)?;
                 let bytes = rows.len() as u32 * map.row_bytes();
                 self.arrived(&op, *barrier, bytes)?;
             }
@@ -58,7 +58,7 @@ impl Machine<'_> {
             }
             Work::TileStore { map, coords, add, .. } => {
                 let map = self.map(*map)?;
-                self.store_tile(&op, map, coords, *add)?;
+                self.store_tile(&op, &map, coords, *add)?;
             }
             Work::Store { to, add, .. } => {
                 let (stamp, mut data) = (op.write_stamp.unwrap_or(op.stamp), op.data.clone().unwrap_or_default());
@@ -118,7 +118,7 @@ impl Machine<'_> {
             Work::TileStore { map, coords, from, .. } => {
                 let map = self.map(*map)?;
                 self.gone(op, from.0)?;
-                self.read_tile(op, map, coords, *from)
+                self.read_tile(op, &map, coords, *from)
             }
             Work::Store { from, bytes, .. } | Work::Across { from, bytes, .. } => {
                 self.gone(op, from.0)?;
@@ -152,6 +152,7 @@ impl Machine<'_> {
                 cta,
                 to + rows.start * row_bytes,
                 rows.len() as u32 * row_bytes,
+                Deed::Writes,
             )?;
         }
         let mut buffer = vec![0u8; row_bytes as usize];
@@ -160,7 +161,7 @@ impl Machine<'_> {
             for unit in 0..row_bytes / 16 {
                 let at = map.unit(to, r, unit);
                 if !map.dense() {
-                    self.check_shared_write(&op.stamp, &op.view, cta, at, 16)?;
+                    self.check_shared_write(&op.stamp, &op.view, cta, at, 16, Deed::Writes)?;
                 }
                 let from = (unit * 16) as usize;
                 self.ctas[cta].shared[at as usize..at as usize + 16].copy_from_slice(&buffer[from..from + 16]);
@@ -195,7 +196,7 @@ impl Machine<'_> {
         let (from, to) = (row.inside.start as usize * e, row.inside.end as usize * e);
         if step == 1 {
             let addr = base + row.start;
-            self.check_global(&op.stamp, &op.view, addr, to - from, false)?;
+            self.check_global(&op.stamp, &op.view, addr, to - from, Deed::Reads)?;
             if !self.global.read(addr, &mut out[from..to], op.pc) {
                 return self.outside(op, addr, to - from);
             }
@@ -203,7 +204,7 @@ impl Machine<'_> {
         }
         for (i, chunk) in out[from..to].chunks_mut(e).enumerate() {
             let addr = base + row.start + (i * step * e) as u64;
-            self.check_global(&op.stamp, &op.view, addr, e, false)?;
+            self.check_global(&op.stamp, &op.view, addr, e, Deed::Reads)?;
             if !self.global.read(addr, chunk, op.pc) {
                 return self.outside(op, addr, e);
             }

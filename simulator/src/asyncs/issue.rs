@@ -1,5 +1,7 @@
 //! Issuing copies: operands are checked and the work is queued.
 
+use std::sync::Arc;
+
 use crate::address::{PARAM_BASE, Window, classify};
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
@@ -13,7 +15,7 @@ use crate::program::op::{Addr, Bulk, Tensor, Way};
 use crate::program::types::Space;
 use crate::schedule::Schedule;
 
-impl<'a> Machine<'a> {
+impl Machine<'_> {
     /// Where the tensor map at an address is.
     pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<MapAt> {
         let raw = self.raw_address(who.w, lane, a);
@@ -30,8 +32,11 @@ impl<'a> Machine<'a> {
                     .find_map(|(i, (d, v))| (d.offset == offset && matches!(v, Param::TensorMap(_))).then_some(i))
                     .map(MapAt::Param)
             }
-            Window::Global(address) => self.global.base.map_at(address).map(|_| MapAt::Global(address)),
-            _ => None,
+            Window::Global(address) => match self.global.base.map_at(address) {
+                Some(_) => Some(MapAt::Global(address)),
+                None => self.made_map(who, lane, address)?,
+            },
+            Window::Shared(_) | Window::Local(_) => None,
         };
         match found {
             Some(i) => Ok(i),
@@ -49,40 +54,30 @@ impl<'a> Machine<'a> {
     }
 
     /// The tensor map that is there.
-    pub(super) fn map(&self, at: MapAt) -> Exec<&'a TensorMapDesc> {
-        let (launch, memory) = (self.launch, self.global.base);
+    pub(super) fn map(&self, at: MapAt) -> Exec<Arc<TensorMapDesc>> {
         let found = match at {
-            MapAt::Param(index) => match &launch.params[index] {
-                Param::TensorMap(map) => Some(map),
+            MapAt::Param(index) => match &self.launch.params[index] {
+                Param::TensorMap(map) => Some(Arc::new(map.clone())),
                 _ => None,
             },
-            MapAt::Global(address) => memory.map_at(address),
+            MapAt::Global(address) => self.global.base.map_at(address).cloned().map(Arc::new),
+            MapAt::Made(_, number) => self.made_maps.get(number).cloned(),
         };
         found.ok_or(Stop)
-    }
-
-    /// `fence.proxy.tensormap::generic.acquire`: from now on this block may copy through the tensor map.
-    pub(crate) fn fence_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<()> {
-        if let MapAt::Global(address) = self.tensor_map(who, lane, a)? {
-            let cta = self.warps[who.w].cta;
-            self.fenced_maps.insert((cta, address));
-        }
-        Ok(())
     }
 
     /// The proxy of tensor maps has not acquired anything at the start of a kernel.
     fn map_is_fenced(&mut self, who: Who, lane: u32, at: MapAt) -> Exec<()> {
         match at {
-            MapAt::Global(address) if !self.fenced_maps.contains(&(self.warps[who.w].cta, address)) => self.fail(
-                FindingKind::TensorCopy,
-                who.w,
-                1 << lane,
-                who.pc,
-                format!(
-                    "the tensor map at {address:#x} in global memory is used by a block that has not fenced it; \
-                     fence.proxy.tensormap::generic.acquire comes before"
-                ),
-            ),
+            MapAt::Global(address) | MapAt::Made(address, _)
+                if !self.fenced_maps.contains(&(self.warps[who.w].cta, address)) =>
+            {
+                let text = format!(
+                    "the tensor map at {address:#x} in global memory is used by a block that has not fenced it since it was \
+                     written; fence.proxy.tensormap::generic.acquire comes before"
+                );
+                self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, text)
+            }
             _ => Ok(()),
         }
     }

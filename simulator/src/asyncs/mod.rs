@@ -3,6 +3,7 @@
 mod accumulators;
 mod copies;
 mod issue;
+mod maps;
 mod reduced;
 pub(crate) mod tile;
 pub(crate) mod warpgroup;

@@ -9,6 +9,8 @@ use std::ops::Range;
 pub enum FindingKind {
     /// Two accesses to the same bytes, at least one a write, with no order between them.
     Race,
+    /// Two unordered writes of the same bytes that write the same values: common, and of no consequence.
+    EqualWrites,
     /// Bytes that the generic proxy wrote reach the asynchronous proxy without `fence.proxy.async`.
     MissingProxyFence,
     /// Shared memory is read before it is written.
@@ -51,6 +53,8 @@ pub enum FindingKind {
     StepLimit,
     /// Integer division by zero, or an execution of `trap`.
     Trap,
+    /// An assertion of the kernel's source does not hold: `__assertfail` was called.
+    Assertion,
     /// Two clusters access the same global bytes, at least one writing.
     ClusterRace,
     /// A dependent launch touches global memory before a `griddepcontrol.wait`.

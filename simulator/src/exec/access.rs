@@ -1,16 +1,17 @@
 //! Loads, stores, atomics and the copies that threads issue one by one.
 
+use crate::address::{LOCAL_BASE, Window, classify};
 use crate::arithmetic::float;
 use crate::arithmetic::numbers::add;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::check::shadow::{Proxy, Stamp};
 use crate::machine::in_flight::LaneCopy;
-use crate::machine::memory::{Place, Who};
+use crate::machine::memory::{Deed, Place, Who};
 use crate::machine::warp::{CopyGroups, Wait};
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{AtomFn, Cmp, Op, Order, Scope};
-use crate::program::types::{Ty, mask};
+use crate::program::op::{Addr, AtomFn, Cmp, Op, Order, Scope};
+use crate::program::types::{Space, Ty, mask};
 
 impl Machine<'_> {
     pub(super) fn access(&mut self, who: Who, op: &Op) -> Exec<()> {
@@ -23,6 +24,7 @@ impl Machine<'_> {
                     let l = rest.trailing_zeros();
                     let (lanes_of_load, proxy) = match order {
                         Order::Strong(semantics) => (1 << l, Proxy::strong(semantics.scope)),
+                        Order::Weak if own(addr, addresses[l as usize]) => (1 << l, Proxy::Generic),
                         Order::Weak => (self.lanes_of_one_load(who.w, rest, l, &addresses), Proxy::Generic),
                     };
                     rest &= !lanes_of_load;
@@ -34,7 +36,7 @@ impl Machine<'_> {
                     match (order, place) {
                         // Strong accesses of several clusters do not race, as atomics do not, if the scope reaches that far.
                         (Order::Strong(s), Place::Global(a)) if s.scope == Scope::Device => {
-                            self.check_global(&stamp, &view, a, bytes as usize, false)?;
+                            self.check_global(&stamp, &view, a, bytes as usize, Deed::Reads)?;
                             self.global.read_atomic(a, &mut buffer[..bytes as usize], who.pc);
                             if d.len() > 1 {
                                 self.exchanged_read(&stamp, &view, a)?;
@@ -79,7 +81,7 @@ impl Machine<'_> {
                     let view = self.view_of(who.w, l);
                     match (order, place) {
                         (Order::Strong(s), Place::Global(a)) if s.scope == Scope::Device => {
-                            self.check_global(&stamp, &view, a, bytes as usize, true)?;
+                            self.check_global(&stamp, &view, a, bytes as usize, Deed::Writes)?;
                             self.exchanged_write(&stamp, a);
                             self.release_global(who, l, a, *s);
                             self.epoch += 1;
@@ -107,7 +109,7 @@ impl Machine<'_> {
                     if let Place::Global(a) = place
                         && semantics.scope == Scope::Device
                     {
-                        self.check_global(&stamp, &view, a, bytes, true)?;
+                        self.check_global(&stamp, &view, a, bytes, Deed::Writes)?;
                         self.acquire_global(who, l, a, *semantics);
                         self.release_global(who, l, a, *semantics);
                         self.global.read_atomic(a, &mut buffer[..bytes], who.pc);
@@ -130,6 +132,10 @@ impl Machine<'_> {
                     self.fence_map(who, l, addr)?;
                 }
             }
+            Op::MapReplace { field, addr, ordinal, value } => {
+                self.map_replace(who, (*field, *ordinal), addr, *value)?;
+            }
+            Op::MapRelease { to, from } => self.map_release(who, to, from)?,
             Op::Prefetch { addr, tensor_map } => {
                 for l in lanes(who.mask) {
                     if *tensor_map {
@@ -206,7 +212,7 @@ impl Machine<'_> {
                 who.pc,
                 "a tensor map is opaque: only copies may use it",
             ),
-            Place::Global(_) => Ok(()),
+            Place::Global(_) | Place::Local(..) => Ok(()),
         }
     }
 
@@ -287,6 +293,16 @@ impl Machine<'_> {
             warp.views.learn_each(base, &copied);
         }
         Ok(Flow::Next)
+    }
+}
+
+/// Whether an address is in local memory, where each thread has bytes of its own there.
+fn own(addr: &Addr, base: u64) -> bool {
+    match addr.space {
+        Space::Local => true,
+        Space::Param => base.wrapping_add(addr.offset as u64) >= u64::from(LOCAL_BASE),
+        Space::Generic => matches!(classify(base.wrapping_add(addr.offset as u64)), Window::Local(_)),
+        _ => false,
     }
 }
 

@@ -6,12 +6,24 @@ use crate::check::shadow::Stamp;
 use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{Fence, Op, Src};
+use crate::program::op::{Fence, Op, Reduction, Src};
 
 impl Machine<'_> {
     pub(super) fn barrier(&mut self, who: Who, op: &Op) -> Exec<Flow> {
         match op {
             Op::Bar { arrive, id, count, aligned } => self.named(who, *arrive, *id, *count, *aligned),
+            Op::BarRed { id, count, a, aligned, .. } => {
+                let at = self.value(who.w, Self::first_lane(who.mask), *id) as usize & 15;
+                let yes = (self.holds(who.w, *a) & who.mask).count_ones();
+                let cta = self.warps[who.w].cta;
+                let votes = &mut self.ctas[cta].named[at].votes;
+                *votes = [votes[0] + yes, votes[1] + who.mask.count_ones() - yes];
+                let flow = self.named(who, false, *id, *count, *aligned)?;
+                if matches!(flow, Flow::Next) {
+                    self.reduced(who.w, who.mask, who.pc, self.last_votes);
+                }
+                Ok(flow)
+            }
             Op::ClusterArrive { release, .. } => {
                 self.cluster_arrive(who, *release)?;
                 Ok(Flow::Next)
@@ -121,13 +133,16 @@ impl Machine<'_> {
         let time = range.clone().map(|w| self.warps[w].now).max().unwrap_or(0);
         for w in range {
             let mut woken = 0;
+            let mut waited = Vec::new();
             for f in &mut self.warps[w].fragments {
                 if matches!(f.wait, Some(Wait::NamedBarrier { id: i }) if i == id) {
+                    waited.push((f.mask, f.pc));
                     f.wait = None;
                     f.pc += 1;
                     woken |= f.mask;
                 }
             }
+            waited.into_iter().for_each(|(mask, pc)| self.reduced(w, mask, pc, b.votes));
             if woken != 0 {
                 self.acquire(w, woken, &b.view);
                 let warp = &mut self.warps[w];
@@ -135,6 +150,20 @@ impl Machine<'_> {
             }
         }
         self.last_named = b.view;
+        self.last_votes = b.votes;
+    }
+
+    /// Writes the result of a `bar.red` that has completed; of other barriers nothing.
+    fn reduced(&mut self, w: usize, mask: u32, pc: u32, [yes, no]: [u32; 2]) {
+        let program = self.program;
+        let inst = &program.code[pc as usize];
+        let Op::BarRed { f, d, .. } = &inst.op else { return };
+        match f {
+            Reduction::Popc => self.set(w, mask, *d, &[u64::from(yes); 32]),
+            Reduction::And => self.warps[w].set_pred(*d, mask, if no == 0 { u32::MAX } else { 0 }),
+            Reduction::Or => self.warps[w].set_pred(*d, mask, if yes > 0 { u32::MAX } else { 0 }),
+        }
+        self.define(Who { w, mask, pc }, &inst.uses, 0);
     }
 
     fn live_threads(&self) -> u32 {

@@ -1,6 +1,8 @@
 //! Registers and predicates that are read before anything has written them.
 
+use super::warp::source;
 use crate::check::FindingKind;
+use crate::check::clock::lanes;
 use crate::machine::memory::Who;
 use crate::machine::{Exec, Machine};
 use crate::program::op::{Op, Src, Wgmma};
@@ -12,19 +14,26 @@ impl Machine<'_> {
     pub(super) fn without_value(&self, who: Who, inst: &Inst) -> Option<u32> {
         let warp = &self.warps[who.w];
         let missing = |operands: &[Src]| {
-            operands.iter().fold(0, |lanes, operand| match operand {
-                Src::Reg(r) => lanes | !warp.defined[*r as usize],
-                _ => lanes,
+            operands.iter().fold(0, |all, operand| match operand {
+                Src::Reg(r) => all | !warp.defined[*r as usize],
+                _ => all,
             })
         };
         let all = || {
             let registers = inst.uses.reads.iter().fold(0, |lanes, r| lanes | !warp.defined[*r as usize]);
             inst.uses.pred_reads.iter().fold(registers, |lanes, p| lanes | !warp.defined_preds[*p as usize])
         };
-        let lanes = match &inst.op {
+        let without = match &inst.op {
             Op::Selp { a, b, p, .. } => {
                 let (yes, unknown) = (self.predicate(who.w, *p), p.reg.map_or(0, |p| !warp.defined_preds[p as usize]));
                 yes & missing(&[*a]) | !yes & missing(&[*b]) | unknown
+            }
+            // What the lane that is read from has.
+            Op::Shfl { f, a: Src::Reg(r), b, c, .. } => {
+                let (offsets, clamps) = (self.values(who.w, *b), self.values(who.w, *c));
+                let from = |l: u32| source(*f, l, offsets[l as usize] as u32, clamps[l as usize] as u32).0;
+                let defined = warp.defined[*r as usize];
+                lanes(who.mask).filter(|l| defined >> from(*l) & 1 == 0).fold(missing(&[*b, *c]), |all, l| all | 1 << l)
             }
             Op::Pure { .. }
             | Op::Setp { .. }
@@ -34,7 +43,7 @@ impl Machine<'_> {
             | Op::Unpack { .. } => all(),
             _ => return None,
         };
-        Some(lanes & who.mask)
+        Some(without & who.mask)
     }
 
     /// What an instruction reads was written before.

@@ -6,7 +6,7 @@ use crate::check::clock::{View, lanes};
 use crate::check::shadow::Proxy;
 use crate::machine::in_flight::Spot;
 use crate::machine::mbarrier::{COUNT_LIMIT, Mbarrier, Outcome, TX_LIMIT};
-use crate::machine::memory::{Place, Who};
+use crate::machine::memory::{Deed, Place, Who};
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine, Stop};
 use crate::program::op::{Addr, Mbar, Scope};
@@ -65,7 +65,7 @@ impl Machine<'_> {
                     )?;
                 }
                 let (stamp, view) = (self.stamp(who.w, who.mask, who.pc, Proxy::Generic), self.view_of(who.w, l));
-                self.check_shared_write(&stamp, &view, spot.0, spot.1, 8)?;
+                self.check_shared_write(&stamp, &view, spot.0, spot.1, 8, Deed::Writes)?;
                 self.ctas[spot.0].mbarriers.insert(spot.1, Mbarrier::new(count as u32, stamp));
                 self.epoch += 1;
             }

@@ -1,6 +1,7 @@
 //! Executing instructions: one file per family.
 
 mod access;
+mod assertion;
 mod barrier;
 mod defined;
 mod matrix;
@@ -12,6 +13,7 @@ mod step;
 mod warp;
 mod wmma;
 
+use crate::address::LOCAL_BASE;
 use crate::arithmetic::float;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
@@ -19,7 +21,7 @@ use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
 use crate::program::op::{Logic, Op, Order, PredSrc};
-use crate::program::types::{Ty, mask};
+use crate::program::types::mask;
 
 /// At entry a warp holds what the compiler chose, which may be less by so much than the cap that is assumed.
 const ENTRY_SLACK: u32 = 16;
@@ -48,8 +50,7 @@ impl Machine<'_> {
             }
             Op::Set { cmp, to, ty, d, a, b } => {
                 let (x, y) = (self.values(w, *a), self.values(w, *b));
-                let yes = if *to == Ty::F32 { u64::from(1f32.to_bits()) } else { mask(32) };
-                let out = std::array::from_fn(|l| if float::compare(*cmp, *ty, false, x[l], y[l]) { yes } else { 0 });
+                let out = std::array::from_fn(|l| float::set(*cmp, *to, *ty, x[l], y[l]));
                 self.set(w, who.mask, *d, &out);
             }
             Op::Selp { d, a, b, p } => {
@@ -81,7 +82,15 @@ impl Machine<'_> {
                 }
             }
             Op::Trap => return self.fail(FindingKind::Trap, w, who.mask, who.pc, "trap was executed"),
-            Op::Bra { .. } | Op::Exit | Op::GridLaunch => {}
+            Op::Bra { .. } | Op::Brx { .. } | Op::Exit | Op::GridLaunch => {}
+            Op::Print { result } => {
+                if let Some(at) = result {
+                    for l in lanes(who.mask) {
+                        self.store_local(w as u32 * 32 + l, at - LOCAL_BASE, &0u32.to_le_bytes());
+                    }
+                }
+            }
+            Op::Assert { params } => return self.assertion(who, params),
             Op::GridWait => self.grid_wait(who),
             Op::Sleep => self.warps[w].now += 100,
             Op::Setmaxnreg { inc, count } => return self.setmaxnreg(who, *inc, *count),
@@ -109,6 +118,8 @@ impl Machine<'_> {
             | Op::St { .. }
             | Op::Atom { .. }
             | Op::FenceMap { .. }
+            | Op::MapReplace { .. }
+            | Op::MapRelease { .. }
             | Op::Prefetch { .. }
             | Op::CpAsync { .. } => self.access(who, op)?,
             Op::CpAsyncCommit | Op::CpAsyncWait { .. } | Op::BulkCommit | Op::BulkWait { .. } => {
@@ -126,7 +137,7 @@ impl Machine<'_> {
                 let m = self.value(w, Self::first_lane(who.mask), *members) as u32;
                 self.order_warp(w, m & who.mask);
             }
-            Op::Bar { .. } | Op::ClusterArrive { .. } | Op::ClusterWait { .. } | Op::Fence(_) => {
+            Op::Bar { .. } | Op::BarRed { .. } | Op::ClusterArrive { .. } | Op::ClusterWait { .. } | Op::Fence(_) => {
                 return self.barrier(who, op);
             }
             Op::Mbar { op, addr } => return self.mbarrier(who, op, addr),

@@ -1,12 +1,14 @@
 //! Instructions that compute, thread by thread.
 
-use crate::address::{Window, classify, param_to_generic, shared_to_generic, split_shared, with_rank};
+use crate::address::{
+    Window, classify, local_to_generic, param_to_generic, shared_to_generic, split_shared, with_rank,
+};
 use crate::arithmetic::{float, int};
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::machine::memory::Who;
 use crate::machine::{Exec, Machine};
-use crate::program::op::{FloatFn, FloatMods, IntFn, Pure, Reg, Src};
+use crate::program::op::{FloatFn, FloatMods, IntFn, Pure, Reg, Round, Src};
 use crate::program::types::{Space, Ty, mask, sign_extend};
 
 /// The values of an operand in all lanes.
@@ -32,7 +34,7 @@ impl Sources<'_> {
 
     /// All lanes at once of what kernels do most; none for the rest.
     fn common(&self, f: Pure) -> Option<Values> {
-        const PLAIN: FloatMods = FloatMods { ftz: false, sat: false, nan: false, relu: false };
+        const PLAIN: FloatMods = FloatMods { ftz: false, sat: false, nan: false, relu: false, round: Round::None };
         let single = |v: f32| if v.is_nan() { 0x7fff_ffff } else { u64::from(v.to_bits()) };
         let float = |v: u64| f32::from_bits(v as u32);
         Some(match f {
@@ -113,11 +115,13 @@ impl Machine<'_> {
                 Pure::CvtaFrom(space) => match space {
                     Space::Global => a,
                     Space::Param => param_to_generic(a as u32),
+                    Space::Local => local_to_generic(a as u32),
                     _ => shared_to_generic(a as u32),
                 },
                 Pure::CvtaTo(space) => match (space, classify(a)) {
                     (Space::Global, Window::Global(g)) => g,
                     (Space::Param, Window::Param(p)) => u64::from(p),
+                    (Space::Local, Window::Local(l)) => u64::from(l),
                     (Space::SharedCta | Space::SharedCluster, Window::Shared(s)) => u64::from(s),
                     _ => {
                         let text = format!("the generic address {a:#x} is not in the state space that cvta.to names");

@@ -6,7 +6,7 @@ use crate::machine::memory::Who;
 use crate::machine::warp::{Fragment, Wait};
 use crate::machine::{Exec, Flow, Machine};
 use crate::program::Inst;
-use crate::program::op::{Op, PredSrc};
+use crate::program::op::{Op, PredSrc, Src};
 
 impl Machine<'_> {
     /// Executes one instruction for fragment `f` of warp `w`. False: the fragment waits or is gone.
@@ -51,6 +51,7 @@ impl Machine<'_> {
         }
         let flow = match &inst.op {
             Op::Bra { target, uniform } => self.branch(w, f, active, *target, *uniform)?,
+            Op::Brx { index, targets } => self.branch_of(w, f, active, *index, targets)?,
             Op::Exit => self.exit(w, f, active, pc)?,
             op => self.execute(who, op)?,
         };
@@ -171,6 +172,32 @@ impl Machine<'_> {
         fragment.mask &= !taken;
         fragment.pc += 1;
         warp.fragments.push(Fragment { mask: taken, pc: target, wait: None });
+        Ok(Flow::Done)
+    }
+
+    /// `brx.idx`: each thread goes to the target of its index.
+    fn branch_of(&mut self, w: usize, f: usize, active: u32, index: Src, targets: &[u32]) -> Exec<Flow> {
+        let values = self.values(w, index);
+        let pc = self.warps[w].fragments[f].pc;
+        if let Some(l) = lanes(active).find(|l| values[*l as usize] as usize >= targets.len()) {
+            let text = format!("brx.idx by {}, and there are {} targets", values[l as usize], targets.len());
+            return self.fail(FindingKind::OutOfBounds, w, 1 << l, pc, text);
+        }
+        let fragments = &mut self.warps[w].fragments;
+        let stays = fragments[f].mask & !active;
+        let mut all: Vec<Fragment> = Vec::new();
+        for l in lanes(active) {
+            let target = targets[values[l as usize] as usize];
+            match all.iter_mut().find(|g| g.pc == target) {
+                Some(g) => g.mask |= 1 << l,
+                None => all.push(Fragment { mask: 1 << l, pc: target, wait: None }),
+            }
+        }
+        if stays != 0 {
+            all.push(Fragment { mask: stays, pc: pc + 1, wait: None });
+        }
+        fragments.remove(f);
+        fragments.extend(all);
         Ok(Flow::Done)
     }
 

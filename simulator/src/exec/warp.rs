@@ -85,7 +85,7 @@ impl Machine<'_> {
 }
 
 /// The lane a thread reads from, and whether it is in range.
-fn source(f: Shfl, lane: u32, b: u32, c: u32) -> (u32, bool) {
+pub(super) fn source(f: Shfl, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (b, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
     let max = (lane & segment) | (clamp & !segment);
     let min = lane & segment;

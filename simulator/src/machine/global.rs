@@ -45,6 +45,8 @@ pub struct GlobalMemory {
     buffers: Vec<Buffer>,
     /// Tensor maps by their addresses.
     maps: BTreeMap<u64, TensorMapDesc>,
+    /// The variables of the module that runs: the last buffer.
+    module: Option<BufferId>,
 }
 
 /// Bytes of a tensor map.
@@ -139,6 +141,27 @@ impl GlobalMemory {
     pub fn place_map(&mut self, id: BufferId, offset: u64, map: TensorMapDesc) {
         let address = self.address(id) + offset;
         self.maps.insert(address, map);
+    }
+
+    /// Places the variables of a module for one launch.
+    pub(crate) fn enter(&mut self, variables: &[u8]) {
+        if !variables.is_empty() {
+            let id = self.upload(variables.to_vec(), 256);
+            self.settle(id);
+            self.module = Some(id);
+        }
+    }
+
+    /// The launch is over.
+    pub(crate) fn leave(&mut self) {
+        if self.module.take().is_some() {
+            self.buffers.pop();
+        }
+    }
+
+    /// Where the variables of the module are.
+    pub(crate) fn module_address(&self) -> u64 {
+        self.module.map_or(0, |id| self.address(id))
     }
 
     /// The tensor map at an address.

@@ -23,6 +23,8 @@ pub enum Param {
     U64(u64),
     /// A single-precision value.
     F32(f32),
+    /// A value of any size, for instance a structure.
+    Bytes(Vec<u8>),
 }
 
 impl Param {
@@ -31,6 +33,7 @@ impl Param {
             Self::TensorMap(_) => 128,
             Self::Buffer(_) | Self::BufferAt(..) | Self::U64(_) => 8,
             Self::U32(_) | Self::F32(_) => 4,
+            Self::Bytes(bytes) => bytes.len() as u32,
         }
     }
 }
@@ -240,6 +243,7 @@ impl Launch {
                 Param::U32(v) => put(&v.to_le_bytes()),
                 Param::U64(v) => put(&v.to_le_bytes()),
                 Param::F32(v) => put(&v.to_le_bytes()),
+                Param::Bytes(v) => put(v),
             }
         }
         out

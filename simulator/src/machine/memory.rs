@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Exec, Machine, Stop};
-use crate::address::{Window, classify, split_shared};
+use crate::address::{LOCAL_BASE, Window, classify, split_shared};
 use crate::check::FindingKind;
 use crate::check::clock::View;
 use crate::check::shadow::{Conflict, Memory, Proxy, Stamp};
@@ -16,7 +16,29 @@ pub(crate) enum Place {
     /// Block rank, offset in its shared memory.
     Shared(usize, u32),
     Param(u32),
+    /// Thread of the cluster, offset in its local memory.
+    Local(u32, u32),
     Global(u64),
+}
+
+/// What an access does to the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Reads,
+    Writes,
+    /// Writes what is there already.
+    Repeats,
+}
+
+impl Deed {
+    /// A write of `new` over `old`.
+    pub(crate) fn write(old: &[u8], new: &[u8]) -> Self {
+        if old == new { Self::Repeats } else { Self::Writes }
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        self != Self::Reads
+    }
 }
 
 /// Who accesses.
@@ -40,8 +62,11 @@ impl Machine<'_> {
             Space::Generic => match classify(raw) {
                 Window::Shared(s) => (Space::SharedCluster, u64::from(s)),
                 Window::Param(p) => (Space::Param, u64::from(p)),
+                Window::Local(l) => (Space::Local, u64::from(l)),
                 Window::Global(g) => (Space::Global, g),
             },
+            // Parameters of calls are in local memory.
+            Space::Param if raw >= u64::from(LOCAL_BASE) => (Space::Local, raw),
             other => (other, raw),
         };
         let lane_mask = 1 << lane;
@@ -66,6 +91,10 @@ impl Machine<'_> {
                     );
                 }
                 self.shared_place(who, lane_mask, raw as u32, bytes, space == Space::SharedCta)
+            }
+            Space::Local => {
+                let offset = self.local_offset(who, lane, raw, bytes)?;
+                Ok(Place::Local(who.w as u32 * 32 + lane, offset))
             }
             Space::Param => {
                 let size = u64::from(self.program.param_bytes);
@@ -160,7 +189,7 @@ impl Machine<'_> {
         }
         let range = offset as usize..(offset + len) as usize;
         self.states.read(&mut self.ctas[cta].shadow[range], now, view, Memory::Shared);
-        self.after_check(now, false, u64::from(offset), cta)
+        self.after_check(now, Deed::Reads, u64::from(offset), cta)
     }
 
     pub(crate) fn check_shared_write(
@@ -170,16 +199,17 @@ impl Machine<'_> {
         cta: usize,
         offset: u32,
         len: u32,
+        deed: Deed,
     ) -> Exec<()> {
         if !self.options.races {
             return Ok(());
         }
         let range = offset as usize..(offset + len) as usize;
         self.states.write(&mut self.ctas[cta].shadow[range], now, view, Memory::Shared);
-        self.after_check(now, true, u64::from(offset), cta)
+        self.after_check(now, deed, u64::from(offset), cta)
     }
 
-    fn after_check(&mut self, now: &Stamp, writes: bool, offset: u64, cta: usize) -> Exec<()> {
+    fn after_check(&mut self, now: &Stamp, deed: Deed, offset: u64, cta: usize) -> Exec<()> {
         if self.states.crowded() {
             let (states, ctas, global) = (&mut self.states, &mut self.ctas, &mut self.global);
             states.collect(ctas.iter_mut().map(|c| &mut c.shadow[..]).chain(global.shadows()));
@@ -189,7 +219,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let place = format!("shared memory of block {cta} (byte {} of it)", offset + found[0].0.start as u64);
-        self.conflicts(now, writes, offset + u64::from(crate::address::SHARED_BASE), &place, found)
+        self.conflicts(now, deed, offset + u64::from(crate::address::SHARED_BASE), &place, found)
     }
 
     /// An mbarrier is opaque: other accesses to its bytes are errors.
@@ -220,11 +250,13 @@ impl Machine<'_> {
         self.report(FindingKind::OutOfBounds, text, vec![side], Some(addr..addr + len as u64))
     }
 
-    pub(crate) fn check_global(&mut self, now: &Stamp, view: &View, addr: u64, len: usize, writes: bool) -> Exec<()> {
+    pub(crate) fn check_global(&mut self, now: &Stamp, view: &View, addr: u64, len: usize, deed: Deed) -> Exec<()> {
         if !self.options.races {
             return Ok(());
         }
+        let writes = deed.writes();
         self.check_dependency(now, view, addr, len, writes)?;
+        self.watch(now, view, addr, len, deed)?;
         if writes {
             self.check_padding(now, addr, len)?;
         }
@@ -240,7 +272,7 @@ impl Machine<'_> {
             found.extend(states.take_conflicts().into_iter().map(|(bytes, c)| (moved(bytes), c)));
         });
         // Tensor maps and buffers written by the generic proxy before the launch are fenced by the launch itself.
-        if found.is_empty() { Ok(()) } else { self.conflicts(now, writes, addr, "global memory", found) }
+        if found.is_empty() { Ok(()) } else { self.conflicts(now, deed, addr, "global memory", found) }
     }
 
     /// Reads on behalf of a lane or an asynchronous operation; the place was resolved.
@@ -255,8 +287,9 @@ impl Machine<'_> {
                 out.copy_from_slice(&self.params[offset as usize..offset as usize + out.len()]);
                 Ok(())
             }
+            Place::Local(thread, offset) => self.load_local(now, thread, offset, out),
             Place::Global(addr) => {
-                self.check_global(now, view, addr, out.len(), false)?;
+                self.check_global(now, view, addr, out.len(), Deed::Reads)?;
                 if self.global.read(addr, out, now.pc) { Ok(()) } else { Err(Stop) }
             }
         }
@@ -271,15 +304,21 @@ impl Machine<'_> {
                     || self.ctas[cta].shared[at.clone()] != *data
                     || !self.same_instruction(now, cta, offset)
                 {
-                    self.check_shared_write(now, view, cta, offset, data.len() as u32)?;
+                    let deed = Deed::write(&self.ctas[cta].shared[at.clone()], data);
+                    self.check_shared_write(now, view, cta, offset, data.len() as u32, deed)?;
                 }
                 self.ctas[cta].shared[at].copy_from_slice(data);
                 self.epoch += 1;
                 Ok(())
             }
             Place::Param(_) => Err(Stop),
+            Place::Local(thread, offset) => {
+                self.store_local(thread, offset, data);
+                Ok(())
+            }
             Place::Global(addr) => {
-                self.check_global(now, view, addr, data.len(), true)?;
+                let deed = if self.global.holds(addr, data) { Deed::Repeats } else { Deed::Writes };
+                self.check_global(now, view, addr, data.len(), deed)?;
                 self.epoch += 1;
                 if self.global.write(addr, data, now) { Ok(()) } else { Err(Stop) }
             }

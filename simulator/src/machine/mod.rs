@@ -6,6 +6,9 @@ mod exchange;
 pub(crate) mod global;
 pub(crate) mod in_flight;
 pub(crate) mod launch;
+mod local;
+mod local_access;
+pub(crate) mod map_bytes;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod overlay;
@@ -17,5 +20,7 @@ mod strong;
 pub(crate) mod tensor_map;
 pub(crate) mod warp;
 pub(crate) mod warpgroup;
+mod watch;
+pub(crate) mod watched;
 
 pub(crate) use state::{Exec, Flow, Machine, Stop};

@@ -193,6 +193,16 @@ impl<'a> Overlay<'a> {
         true
     }
 
+    /// Whether the bytes are there already.
+    pub(crate) fn holds(&mut self, addr: u64, data: &[u8]) -> bool {
+        let log = std::mem::replace(&mut self.log, false);
+        let mut there = [0; 16];
+        let same =
+            data.len() <= there.len() && self.read(addr, &mut there[..data.len()], 0) && there[..data.len()] == *data;
+        self.log = log;
+        same
+    }
+
     pub(crate) fn write(&mut self, addr: u64, data: &[u8], by: &Stamp) -> bool {
         let Some((buffer, offset)) = self.base.find(addr, data.len()) else {
             return false;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::watched::Watched;
 use crate::check::clock::View;
 use crate::check::shadow::Stamp;
 use crate::program::op::Scope;
@@ -13,6 +14,15 @@ pub(crate) struct Exchange {
     pub(super) released: HashMap<u64, BTreeMap<u32, View>>,
     /// By place: the cluster and the access that has written it last.
     pub(super) written: HashMap<u64, (u32, Stamp)>,
+    /// Bytes that are watched, in a second run.
+    pub(super) watched: Watched,
+}
+
+impl Exchange {
+    /// At the start of a run that watches some bytes.
+    pub(crate) fn watching(watched: Watched) -> Self {
+        Self { watched, ..Self::default() }
+    }
 }
 
 /// What the threads of one block have published at a place, by releases or fences of one scope.

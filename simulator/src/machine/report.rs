@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::memory::Deed;
 use super::{Exec, Machine, Stop};
 use crate::check::clock::lanes;
 use crate::check::shadow::{Conflict, Proxy, Stamp};
@@ -115,11 +116,12 @@ impl Machine<'_> {
     pub(crate) fn conflicts(
         &mut self,
         now: &Stamp,
-        writes: bool,
+        deed: Deed,
         address: u64,
         place: &str,
         found: Vec<(Range<usize>, Conflict)>,
     ) -> Exec<()> {
+        let writes = deed.writes();
         for (bytes, c) in found {
             let at = Some(address + bytes.start as u64..address + bytes.end as u64);
             let me = self.stamp_side(now, writes);
@@ -131,12 +133,14 @@ impl Machine<'_> {
                         (false, _) => "a read, then a write,",
                     };
                     let side = self.stamp_side(&before, before_writes);
-                    let remedy = self.would_order((&before, before_writes), (now, writes));
-                    (
-                        FindingKind::Race,
-                        format!("{what} of the same bytes of {place} are not ordered: {remedy}"),
-                        Some(side),
-                    )
+                    // Whoever comes last, the bytes are the same.
+                    let harmless = deed == Deed::Repeats && [&before, now].iter().all(|s| s.proxy == Proxy::Generic);
+                    let kind = if harmless { FindingKind::EqualWrites } else { FindingKind::Race };
+                    let rest = match harmless {
+                        true => "the write changes nothing".to_owned(),
+                        false => self.would_order((&before, before_writes), (now, writes)),
+                    };
+                    (kind, format!("{what} of the same bytes of {place} are not ordered: {rest}"), Some(side))
                 }
                 Conflict::Unfenced { before } => {
                     let side = self.stamp_side(&before, true);

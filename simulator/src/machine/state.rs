@@ -1,12 +1,15 @@
 //! The state of one running cluster, and its operands and clocks.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::cta::Cta;
 use super::in_flight::{AsyncOps, Spot};
 use super::launch::{Launch, Options, product};
+use super::local::Local;
 use super::overlay::Overlay;
 use super::released::{Exchange, Released};
+use super::tensor_map::TensorMapDesc;
 use super::warp::{Wait, Warp};
 use super::warpgroup::Warpgroup;
 use crate::address;
@@ -66,6 +69,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) cluster_barrier: ClusterBarrier,
     /// What the last completed named barrier passes on.
     pub(crate) last_named: View,
+    /// The votes of the last completed named barrier.
+    pub(crate) last_votes: [u32; 2],
     /// Per warp: 1 + the epoch of its last failed poll.
     pub(crate) polled: Vec<u64>,
     /// What strong accesses have published, place by place.
@@ -79,6 +84,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) copy_barriers: HashMap<u32, Spot>,
     /// Tensor maps in global memory that a block has fenced: block and address.
     pub(crate) fenced_maps: HashSet<(usize, u64)>,
+    /// The local memory of each thread, once it is used.
+    pub(crate) locals: Vec<Option<Local>>,
+    /// Tensor maps that the kernel has made, as copies have found them.
+    pub(crate) made_maps: Vec<Arc<TensorMapDesc>>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) cost: Cost,
 }
@@ -147,12 +156,15 @@ impl<'a> Machine<'a> {
             epoch: 0,
             cluster_barrier: ClusterBarrier::default(),
             last_named: View::default(),
+            last_votes: [0; 2],
             polled: vec![0; warps.len()],
             strong: HashMap::new(),
             exchange: Exchange::default(),
             acquired: Vec::new(),
             copy_barriers: HashMap::new(),
             fenced_maps: HashSet::new(),
+            locals: vec![None; warps.len() * 32],
+            made_maps: Vec::new(),
             recorder: options.trace.then(|| Recorder::new(cluster)),
             cost: Cost::default(),
             warps,
@@ -176,6 +188,7 @@ impl<'a> Machine<'a> {
             Src::Reg(r) => self.warps[w].regs[r as usize][lane as usize],
             Src::Imm(v) => v,
             Src::Shared(a) => u64::from(address::with_rank(a, self.warps[w].cta as u32)),
+            Src::Global(at) => self.global.base.module_address() + u64::from(at),
             Src::Special(sp) => self.special(w, lane, sp),
         }
     }
@@ -184,7 +197,7 @@ impl<'a> Machine<'a> {
         match s {
             Src::Reg(r) => self.warps[w].regs[r as usize],
             Src::Imm(v) => [v; 32],
-            Src::Shared(_) => [self.value(w, 0, s); 32],
+            Src::Shared(_) | Src::Global(_) => [self.value(w, 0, s); 32],
             Src::Special(sp) => std::array::from_fn(|l| self.special(w, l as u32, sp)),
         }
     }

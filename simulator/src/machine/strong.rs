@@ -83,6 +83,7 @@ fn key(place: Place) -> (u64, u64) {
     match place {
         Place::Shared(cta, offset) => (cta as u64 + 1, u64::from(offset)),
         Place::Param(o) => (u64::MAX, u64::from(o)),
+        Place::Local(thread, o) => (u64::MAX - 1, u64::from(thread) << 32 | u64::from(o)),
         Place::Global(a) => (0, a),
     }
 }

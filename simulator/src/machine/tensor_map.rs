@@ -83,8 +83,10 @@ impl Swizzle {
 pub(crate) enum MapAt {
     /// A parameter, by its position.
     Param(usize),
-    /// An address in global memory.
+    /// An address in global memory, where the host has placed one.
     Global(u64),
+    /// One that the kernel has made: its address, and its number among them.
+    Made(u64, usize),
 }
 
 /// A tensor map: a view of a global buffer as a tensor, and the box that one copy moves.

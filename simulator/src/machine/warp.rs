@@ -188,4 +188,6 @@ pub(crate) struct NamedBarrier {
     pub(crate) expected: Option<u32>,
     pub(crate) view: View,
     pub(crate) last_pc: u32,
+    /// Of `bar.red`: threads whose predicate holds, and whose does not.
+    pub(crate) votes: [u32; 2],
 }

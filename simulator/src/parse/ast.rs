@@ -9,22 +9,42 @@ pub(crate) struct Name {
     pub(crate) span: Span,
 }
 
-/// `.version`, `.target`, module-scope shared arrays and kernels.
+/// `.version`, `.target`, variables of the module, functions and kernels.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Module {
     pub(crate) version: Option<Name>,
     pub(crate) target: Option<Name>,
     pub(crate) shared: Vec<Variable>,
+    /// `.global` and `.const` variables.
+    pub(crate) globals: Vec<Variable>,
+    pub(crate) functions: Vec<Function>,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A `.shared` array, a `.param`, or a register (then `bytes` is one element).
+/// A variable in memory, or a parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct Variable {
     pub(crate) name: Name,
+    /// The type of an element, with its dot.
+    pub(crate) ty: String,
     pub(crate) align: u32,
     /// Total size; 0 for an array of unstated length (`smem[]`).
     pub(crate) bytes: u64,
+    /// A parameter that is declared as the address of data: `.ptr`.
+    pub(crate) pointer: bool,
+    /// A parameter in registers, of a function: `.reg`.
+    pub(crate) register: bool,
+    /// The bytes that it begins with; zeros follow.
+    pub(crate) image: Vec<u8>,
+}
+
+/// A function: without a body, one that is defined elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    pub(crate) name: Name,
+    pub(crate) results: Vec<Variable>,
+    pub(crate) params: Vec<Variable>,
+    pub(crate) body: Option<Vec<Statement>>,
 }
 
 /// A kernel.
@@ -54,6 +74,10 @@ pub(crate) enum Statement {
         count: Option<u32>,
     },
     Shared(Variable),
+    /// `.local`, and `.param` of a call: memory of a thread's own.
+    Local(Variable),
+    /// `.branchtargets`: a label, and the labels that it lists.
+    Targets(Name, Vec<Name>),
     Scope(Vec<Statement>),
     Instr(Instr),
 }
@@ -85,6 +109,8 @@ pub(crate) enum OperandKind {
     F64(u64),
     /// `{a, b}`
     Vector(Vec<Operand>),
+    /// `(a, b)`: parameters and results of a call.
+    List(Vec<Operand>),
     /// `[base + offset, {vector}]`
     Address {
         base: Option<Box<Operand>>,

@@ -5,6 +5,13 @@ use super::lexer::Token;
 use super::parser::Parser;
 use super::{ParseError, Parsed};
 
+/// What precedes the names of variables.
+pub(super) struct VariableType {
+    align: Option<u32>,
+    ty: Name,
+    pointer: bool,
+}
+
 impl Parser<'_> {
     pub(super) fn version(&mut self) -> Parsed<Name> {
         self.next();
@@ -39,13 +46,13 @@ impl Parser<'_> {
         }
     }
 
-    /// `.shared .align 16 .b8 name[64], ... ;`
+    /// `.shared .align 16 .b8 name[64], ... ;`, and variables of other state spaces.
     pub(super) fn variable_list(&mut self) -> Parsed<Vec<Variable>> {
         self.next();
-        let (align, ty) = self.variable_type()?;
+        let of = self.variable_type()?;
         let mut out = Vec::new();
         loop {
-            out.push(self.variable(align, &ty)?);
+            out.push(self.variable(&of)?);
             if !self.take(',') {
                 self.expect(';')?;
                 return Ok(out);
@@ -53,8 +60,8 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn variable_type(&mut self) -> Parsed<(Option<u32>, Name)> {
-        let mut align = None;
+    pub(super) fn variable_type(&mut self) -> Parsed<VariableType> {
+        let (mut align, mut pointer) = (None, false);
         loop {
             match self.peek() {
                 Token::Word(".align") => {
@@ -68,28 +75,32 @@ impl Parser<'_> {
                 }
                 // `.ptr .global .align 8` on kernel parameters: only hints.
                 Token::Word(".ptr" | ".global" | ".const" | ".local") => {
-                    self.next();
+                    pointer |= self.next() == Token::Word(".ptr");
                 }
                 _ => break,
             }
         }
         let ty = self.word("a type such as .b8")?;
         // `.param .u64 .ptr .global .align 16 name`
-        while let Token::Word(".ptr" | ".global" | ".const" | ".shared" | ".align") = self.peek() {
-            if self.next() == Token::Word(".align") {
-                self.small(1 << 16)?;
+        while let Token::Word(".ptr" | ".global" | ".const" | ".shared" | ".local" | ".align") = self.peek() {
+            match self.next() {
+                Token::Word(".align") => _ = self.small(1 << 16)?,
+                word => pointer |= word == Token::Word(".ptr"),
             }
         }
-        Ok((align, ty))
+        Ok(VariableType { align, ty, pointer })
     }
 
-    pub(super) fn variable(&mut self, align: Option<u32>, ty: &Name) -> Parsed<Variable> {
+    pub(super) fn variable(&mut self, of: &VariableType) -> Parsed<Variable> {
+        let VariableType { align, ty, pointer } = of;
         let element = type_bytes(&ty.text)
             .ok_or_else(|| ParseError::new(ty.span, format!("`{}` is not a type that memory can hold", ty.text)))?;
         let name = self.word("a name")?;
         let mut bytes = u64::from(element);
+        let mut unstated = false;
         while self.take('[') {
             let n = if matches!(self.peek(), Token::Int(_)) { self.small(1 << 30)? } else { 0 };
+            unstated |= n == 0;
             bytes = bytes.saturating_mul(n);
             self.expect(']')?;
         }
@@ -99,25 +110,46 @@ impl Parser<'_> {
                 format!("`{}` has {bytes} bytes, more than any memory here", name.text),
             ));
         }
-        Ok(Variable { name, align: align.unwrap_or(element), bytes })
+        let image = if self.take('=') { self.image(element as usize)? } else { Vec::new() };
+        if unstated {
+            bytes = bytes.max(image.len() as u64);
+        }
+        if image.len() as u64 > bytes {
+            let text = format!("`{}` has {bytes} bytes and is given {}", name.text, image.len());
+            return Err(ParseError::new(name.span, text));
+        }
+        let (align, ty, pointer) = (align.unwrap_or(element), ty.text.clone(), *pointer);
+        Ok(Variable { name, ty, align, bytes, pointer, register: false, image })
+    }
+
+    /// `(.param .u64 a, .param .align 8 .b8 b[16], .reg .u32 c)`, or nothing.
+    pub(super) fn parameters(&mut self) -> Parsed<Vec<Variable>> {
+        let mut out = Vec::new();
+        if !self.take('(') || self.take(')') {
+            return Ok(out);
+        }
+        loop {
+            let register = match self.peek() {
+                Token::Word(".param") => false,
+                Token::Word(".reg") => true,
+                _ => return Err(self.unexpected("`.param`")),
+            };
+            self.next();
+            let of = self.variable_type()?;
+            out.push(Variable { register, ..self.variable(&of)? });
+            if !self.take(',') {
+                self.expect(')')?;
+                return Ok(out);
+            }
+        }
     }
 
     pub(super) fn entry(&mut self) -> Parsed<Entry> {
         self.next();
         let name = self.word("the kernel's name")?;
-        let mut params = Vec::new();
-        if self.take('(') && !self.take(')') {
-            loop {
-                if self.next() != Token::Word(".param") {
-                    return Err(self.unexpected("`.param`"));
-                }
-                let (align, ty) = self.variable_type()?;
-                params.push(self.variable(align, &ty)?);
-                if !self.take(',') {
-                    self.expect(')')?;
-                    break;
-                }
-            }
+        let params = self.parameters()?;
+        if let Some(register) = params.iter().find(|p| p.register) {
+            return Err(ParseError::new(register.name.span, "a kernel's parameters are `.param`"));
         }
         let mut directives = Vec::new();
         while !self.take('{') {
@@ -141,8 +173,11 @@ impl Parser<'_> {
     }
 
     pub(super) fn registers(&mut self, out: &mut Vec<Statement>) -> Parsed<()> {
-        self.next();
-        let ty = self.word("a register type")?;
+        let whole = self.word("`.reg`")?;
+        let ty = match whole.text.strip_prefix(".reg") {
+            Some(ty) if !ty.is_empty() => Name { text: ty.to_owned(), span: whole.span },
+            _ => self.word("a register type")?,
+        };
         loop {
             let name = self.word("a register name")?;
             let mut count = None;

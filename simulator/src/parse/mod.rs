@@ -4,6 +4,7 @@ pub(crate) mod ast;
 mod declare;
 mod error;
 mod lexer;
+mod outside;
 mod parser;
 mod steps;
 

@@ -23,17 +23,20 @@ pub(crate) fn module(text: &str) -> Parsed<Module> {
                     return Err(ParseError::new(span, "only `.address_size 64` is modelled"));
                 }
             }
-            Token::Word(".visible" | ".extern" | ".weak") => {
+            Token::Word(".visible" | ".extern" | ".weak" | ".common") => {
                 p.next();
             }
             Token::Word(".shared") => module.shared.extend(p.variable_list()?),
+            Token::Word(".global" | ".const") => module.globals.extend(p.variable_list()?),
+            Token::Word(".func") => module.functions.push(p.function()?),
+            Token::Word(".section") => p.section()?,
             Token::Word(".entry") => module.entries.push(p.entry()?),
             Token::Word(".file") => p.skip_line(),
             Token::Word(".pragma") => p.pragma()?,
             _ => {
-                return Err(
-                    p.unexpected("a directive of a module: .version, .target, .address_size, .shared or .entry")
-                );
+                return Err(p.unexpected(
+                    "a directive of a module: .version, .target, .address_size, .shared, .global, .func or .entry",
+                ));
             }
         }
     }
@@ -134,9 +137,18 @@ impl<'a> Parser<'a> {
                     self.next();
                     out.push(Statement::Scope(self.body()?));
                 }
-                Token::Word(".reg") => self.registers(&mut out)?,
+                // `.reg.b16` is written, too.
+                Token::Word(w) if w == ".reg" || w.starts_with(".reg.") => self.registers(&mut out)?,
                 Token::Word(".shared") => out.extend(self.variable_list()?.into_iter().map(Statement::Shared)),
-                Token::Word(".loc") => self.skip_line(),
+                Token::Word(".local" | ".param") => out.extend(self.variable_list()?.into_iter().map(Statement::Local)),
+                Token::Word(".branchtargets") => {
+                    let Some(Statement::Label(label)) = out.pop() else {
+                        return Err(self.unexpected("a label before `.branchtargets`"));
+                    };
+                    self.next();
+                    out.push(Statement::Targets(label, self.names()?));
+                }
+                Token::Word(".loc" | ".file") => self.skip_line(),
                 Token::Word(".pragma") => self.pragma()?,
                 Token::Word(w) if !w.starts_with('.') && self.peek2() == Token::Punct(':') => {
                     let name = self.word("a label")?;
@@ -157,6 +169,16 @@ impl<'a> Parser<'a> {
             }
         }
         self.depth -= 1;
+        Ok(out)
+    }
+
+    /// `a, b, c;`
+    fn names(&mut self) -> Parsed<Vec<Name>> {
+        let mut out = vec![self.word("a label")?];
+        while self.take(',') {
+            out.push(self.word("a label")?);
+        }
+        self.expect(';')?;
         Ok(out)
     }
 
@@ -205,6 +227,7 @@ impl<'a> Parser<'a> {
             },
             Token::Punct('!') => OperandKind::Not(self.word("a predicate")?.text),
             Token::Punct('{') => OperandKind::Vector(self.operands_until('}')?),
+            Token::Punct('(') => OperandKind::List(self.operands_until(')')?),
             Token::Punct('[') => self.address()?,
             Token::Word(w) => {
                 if self.take('|') {

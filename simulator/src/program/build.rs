@@ -1,17 +1,19 @@
 //! A kernel's syntax tree to its decoded program: names, layout of parameters and shared memory, labels.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::context::{Context, Names, Symbol};
 use super::decode::decode;
-use super::op::{Op, Order, Way, WgA};
+use super::globals::Globals;
+use super::op::{Op, Order, PredSrc, Way, WgA};
 use super::target::{Level, available_name};
 use super::types::{Space, Ty};
 use super::uses::Uses;
 use super::{Inst, Limits, ParamDecl, Program, Source};
-use crate::address::SHARED_BASE;
-use crate::parse::ast::{Directive, Entry, Module, Statement, Variable};
+use crate::address::{LOCAL_BASE, SHARED_BASE};
+use crate::parse::ast::{Directive, Entry, Function, Module, Statement, Variable};
 use crate::parse::{ParseError, Parsed};
 
 /// The most registers a kernel may declare: a thread's file is allocated whole.
@@ -20,66 +22,77 @@ const MAX_REGISTERS: usize = 1 << 16;
 /// The most bytes that shared arrays of stated length may take, on every target.
 const MAX_STATIC_SHARED: u32 = 49_152;
 
-struct Builder {
-    level: Level,
-    scopes: Vec<Names>,
+pub(super) struct Builder<'m> {
+    pub(super) level: Level,
+    pub(super) functions: &'m [Function],
+    /// The module's names, then those of the kernel or function, then of inner scopes.
+    pub(super) scopes: Vec<Names>,
     registers: Vec<String>,
     predicates: Vec<String>,
     shared_top: u32,
-    code: Vec<Inst>,
+    pub(super) local_top: u32,
+    pub(super) code: Vec<Inst>,
+    /// In a function: what follows its call.
+    pub(super) end: Option<u32>,
+    /// Calls that have been looked at.
+    pub(super) calls: Cell<u32>,
 }
 
-pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<Source>) -> Parsed<Program> {
+pub(super) fn kernel(
+    module: &Module,
+    entry: &Entry,
+    level: Level,
+    source: &Arc<Source>,
+    globals: &Globals,
+) -> Parsed<Program> {
     let mut b = Builder {
         level,
-        scopes: vec![Names::default()],
+        functions: &module.functions,
+        scopes: vec![Names { symbols: globals.symbols.clone(), ..Names::default() }],
         registers: Vec::new(),
         predicates: Vec::new(),
         shared_top: SHARED_BASE,
+        local_top: LOCAL_BASE,
         code: Vec::new(),
+        end: None,
+        calls: Cell::new(0),
     };
+    // Arrays of stated length first, the dynamic array after all of them.
+    let of_functions = module.functions.iter().filter_map(|f| f.body.as_ref()).flat_map(|body| shared_of(body));
+    let of_module: Vec<&Variable> = module.shared.iter().chain(of_functions).collect();
+    for v in of_module.iter().filter(|v| v.bytes > 0) {
+        b.static_shared(v)?;
+    }
+    b.scopes.push(Names::default());
     let mut params = Vec::new();
     let mut offset = 0u32;
     for p in &entry.params {
         offset = offset.next_multiple_of(p.align);
-        params.push(ParamDecl { name: p.name.text.clone(), offset, bytes: p.bytes as u32, align: p.align });
+        let (name, bytes) = (p.name.text.clone(), p.bytes as u32);
+        params.push(ParamDecl { name, offset, bytes, align: p.align, ty: p.ty.clone(), pointer: p.pointer });
         b.declare(p, Symbol::Param(crate::address::PARAM_BASE + offset))?;
         offset = offset.saturating_add(p.bytes as u32);
         if offset > 4096 {
             return Err(ParseError::new(p.name.span, format!("the parameters take {offset} bytes; a kernel has 4096")));
         }
     }
-    // Arrays of stated length first, the dynamic array after all of them.
-    let mut inner = Vec::new();
-    shared_of(&entry.body, &mut inner);
-    for v in module.shared.iter().filter(|v| v.bytes > 0) {
+    let inner = shared_of(&entry.body);
+    for v in inner.iter().filter(|v| v.bytes > 0) {
         b.static_shared(v)?;
     }
-    let mut dynamic = module.shared.iter().filter(|v| v.bytes == 0).collect::<Vec<_>>();
-    for v in inner {
-        if v.bytes > 0 {
-            b.static_shared(v)?;
-        } else {
-            dynamic.push(v);
-        }
-    }
-    let align = dynamic.iter().map(|v| v.align).max().unwrap_or(16);
+    let dynamic = |list: &[&'_ Variable]| list.iter().filter(|v| v.bytes == 0).map(|v| v.align).max();
+    let align = dynamic(&of_module).max(dynamic(&inner)).unwrap_or(16);
     let start = b.shared_top.next_multiple_of(align);
-    for v in &dynamic {
+    for v in inner.iter().filter(|v| v.bytes == 0) {
         b.declare(v, Symbol::Shared(start))?;
+    }
+    for v in of_module.iter().filter(|v| v.bytes == 0) {
+        b.scopes[0].symbols.insert(v.name.text.clone(), Symbol::Shared(start));
     }
     let mut at = 0;
     b.labels(&entry.body, &mut at, 0)?;
     b.body(&entry.body)?;
-    let end = Inst {
-        line: 0,
-        guard: None,
-        op: Op::Exit,
-        reads: Box::default(),
-        writes: Box::default(),
-        uses: Uses::default(),
-    };
-    b.code.push(end);
+    b.push(0, None, Op::Exit);
     let tracked = tensor_registers(&b.code);
     let uses_griddepcontrol = b.code.iter().any(|i| matches!(i.op, Op::GridWait | Op::GridLaunch));
     let mut uses_global_atomics = false;
@@ -107,6 +120,8 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
         predicates: b.predicates.len(),
         predicate_names: b.predicates,
         register_names: b.registers,
+        globals: Arc::clone(&globals.image),
+        local_bytes: b.local_top - LOCAL_BASE,
         static_shared: start - SHARED_BASE,
         limits: limits(&entry.directives, level)?,
         source: Arc::clone(source),
@@ -115,14 +130,16 @@ pub(super) fn kernel(module: &Module, entry: &Entry, level: Level, source: &Arc<
     })
 }
 
-fn shared_of<'a>(body: &'a [Statement], out: &mut Vec<&'a Variable>) {
+fn shared_of(body: &[Statement]) -> Vec<&Variable> {
+    let mut out = Vec::new();
     for s in body {
         match s {
             Statement::Shared(v) => out.push(v),
-            Statement::Scope(inner) => shared_of(inner, out),
+            Statement::Scope(inner) => out.extend(shared_of(inner)),
             _ => {}
         }
     }
+    out
 }
 
 /// Registers that the tensor core reads or writes.
@@ -178,13 +195,18 @@ fn limits(directives: &[Directive], level: Level) -> Parsed<Limits> {
     Ok(out)
 }
 
-impl Builder {
+/// The type of a register that is declared so.
+fn register_type(ty: &str) -> Option<Ty> {
+    ty.strip_prefix('.').and_then(Ty::parse).filter(|t| t.bits() >= 8 || *t == Ty::Pred)
+}
+
+impl Builder<'_> {
     fn scope(&mut self) -> &mut Names {
         let last = self.scopes.len() - 1;
         &mut self.scopes[last]
     }
 
-    fn declare(&mut self, v: &Variable, symbol: Symbol) -> Parsed<()> {
+    pub(super) fn declare(&mut self, v: &Variable, symbol: Symbol) -> Parsed<()> {
         if self.scope().symbols.insert(v.name.text.clone(), symbol).is_some() {
             return Err(ParseError::new(v.name.span, format!("`{}` is declared twice", v.name.text)));
         }
@@ -208,7 +230,7 @@ impl Builder {
     }
 
     /// First pass: the index of every label of this scope (inner scopes keep theirs).
-    fn labels(&mut self, body: &[Statement], at: &mut u32, depth: u32) -> Parsed<()> {
+    pub(super) fn labels(&mut self, body: &[Statement], at: &mut u32, depth: u32) -> Parsed<()> {
         for s in body {
             match s {
                 Statement::Label(name) if depth == 0 => {
@@ -218,7 +240,10 @@ impl Builder {
                         return Err(ParseError::new(name.span, text));
                     }
                 }
-                Statement::Instr(_) => *at += 1,
+                Statement::Targets(name, list) if depth == 0 => {
+                    self.scope().targets.insert(name.text.clone(), list.clone());
+                }
+                Statement::Instr(instr) => *at += self.length(instr, 0)?,
                 Statement::Scope(inner) => self.labels(inner, at, depth + 1)?,
                 _ => {}
             }
@@ -243,13 +268,17 @@ impl Builder {
         Ok(())
     }
 
-    fn body(&mut self, body: &[Statement]) -> Parsed<()> {
+    /// Appends an instruction without operands in registers.
+    pub(super) fn push(&mut self, line: u32, guard: Option<PredSrc>, op: Op) {
+        let (reads, writes, uses) = (Box::default(), Box::default(), Uses::default());
+        self.code.push(Inst { line, guard, op, reads, writes, uses });
+    }
+
+    pub(super) fn body(&mut self, body: &[Statement]) -> Parsed<()> {
         for s in body {
             match s {
                 Statement::Reg { ty, name, count } => {
-                    let Some(t) =
-                        ty.text.strip_prefix('.').and_then(Ty::parse).filter(|t| t.bits() >= 8 || *t == Ty::Pred)
-                    else {
+                    let Some(t) = register_type(&ty.text) else {
                         return Err(ParseError::new(
                             ty.span,
                             format!("`{}` is not a register type that is modelled", ty.text),
@@ -271,9 +300,14 @@ impl Builder {
                     self.body(inner)?;
                     self.scopes.pop();
                 }
+                Statement::Local(v) => self.local(v)?,
+                Statement::Instr(instr) if instr.opcode[0].text == "call" => self.call(instr)?,
                 Statement::Instr(instr) => {
                     let mut cx = Context::new(instr, &self.scopes, self.level);
-                    let (op, guard) = decode(&mut cx)?;
+                    let (mut op, guard) = decode(&mut cx)?;
+                    if let ("ret", Some(end)) = (instr.opcode[0].text.as_str(), self.end) {
+                        op = Op::Bra { target: end, uniform: false };
+                    }
                     let mut writes = std::mem::take(&mut cx.writes);
                     let mut reads = std::mem::take(&mut cx.reads);
                     let uses = Uses::new(&op, &reads, &writes, (&cx.pred_reads, &cx.pred_writes));
@@ -291,7 +325,7 @@ impl Builder {
                         uses,
                     });
                 }
-                Statement::Label(_) | Statement::Shared(_) => {}
+                Statement::Label(_) | Statement::Shared(_) | Statement::Targets(..) => {}
             }
         }
         Ok(())

@@ -14,8 +14,12 @@ pub(crate) enum Symbol {
     Reg(Reg, Ty),
     /// Address in the shared window of a block.
     Shared(u32),
-    /// Offset in parameter space.
+    /// Address in parameter space.
     Param(u32),
+    /// Address in a thread's local memory; of calls, parameters too.
+    Local(u32),
+    /// Place among the variables of the module.
+    Global(u32),
 }
 
 #[derive(Default)]
@@ -23,6 +27,8 @@ pub(crate) struct Names {
     pub(crate) symbols: HashMap<String, Symbol>,
     /// Label to (instruction index).
     pub(crate) labels: HashMap<String, u32>,
+    /// Lists of labels, of `.branchtargets`.
+    pub(crate) targets: HashMap<String, Vec<Name>>,
 }
 
 /// Inner scopes first.
@@ -73,7 +79,7 @@ impl<'a> Context<'a> {
     }
 
     fn lookup(&self, name: &str) -> Option<Symbol> {
-        self.scopes.iter().rev().find_map(|s| s.symbols.get(name).copied())
+        lookup(self.scopes, name)
     }
 
     fn unknown<T>(&self, span: Span, name: &str) -> Parsed<T> {
@@ -212,7 +218,10 @@ impl<'a> Context<'a> {
                 Ok(Src::Reg(r))
             }
             Some(Symbol::Shared(a)) if ty.bits() >= 32 => Ok(Src::Shared((i64::from(a) + offset) as u32)),
-            Some(Symbol::Param(a)) if ty.bits() >= 32 => Ok(Src::Imm((i64::from(a) + offset) as u64 & ty.mask())),
+            Some(Symbol::Param(a) | Symbol::Local(a)) if ty.bits() >= 32 => {
+                Ok(Src::Imm((i64::from(a) + offset) as u64 & ty.mask()))
+            }
+            Some(Symbol::Global(a)) if ty.bits() == 64 => Ok(Src::Global((i64::from(a) + offset) as u32)),
             Some(_) => self.error(o.span, format!("the address `{word}` does not fit .{}", ty.name())),
             None => match Special::parse(word) {
                 Some((s, declared)) if declared.bits() == ty.bits() || (declared == Ty::U32 && ty.bits() == 16) => {
@@ -249,7 +258,8 @@ impl<'a> Context<'a> {
         let (word, negated) = match &o.kind {
             OperandKind::Word(w) => (w, false),
             OperandKind::Not(w) => (w, true),
-            OperandKind::Int(v @ (0 | 1)) => return Ok(PredSrc { reg: None, negated: *v == 0 }),
+            // True is 1, and compilers write -1.
+            OperandKind::Int(v @ (0 | 1 | u64::MAX)) => return Ok(PredSrc { reg: None, negated: *v == 0 }),
             _ => return self.error(o.span, "a predicate register is needed here"),
         };
         if word == "%is_explicit_cluster" {
@@ -321,10 +331,15 @@ impl<'a> Context<'a> {
             return self.error(base.span, "an address starts with a register or a symbol");
         };
         let shared = matches!(space, Space::SharedCta | Space::SharedCluster);
+        let own = matches!(space, Space::Param | Space::Local);
         let src = match self.lookup(word) {
             Some(Symbol::Shared(a)) if shared => Src::Shared(a),
+            Some(Symbol::Local(a)) if own => {
+                return Ok(Addr { base: Src::Imm(u64::from(a)), offset, space: Space::Local });
+            }
+            Some(Symbol::Global(a)) if space == Space::Global => Src::Global(a),
             Some(Symbol::Param(a)) if space == Space::Param => Src::Imm(u64::from(a)),
-            Some(Symbol::Shared(_) | Symbol::Param(_)) => {
+            Some(Symbol::Shared(_) | Symbol::Param(_) | Symbol::Local(_) | Symbol::Global(_)) => {
                 return self.error(
                     base.span,
                     format!("`{word}` is in another state space; take its address with mov and cvta"),
@@ -332,7 +347,7 @@ impl<'a> Context<'a> {
             }
             Some(Symbol::Reg(r, t))
                 if matches!(t, Ty::B64 | Ty::U64 | Ty::S64)
-                    || ((shared || space == Space::Param) && matches!(t, Ty::B32 | Ty::U32 | Ty::S32)) =>
+                    || ((shared || own) && matches!(t, Ty::B32 | Ty::U32 | Ty::S32)) =>
             {
                 self.reads.push(r);
                 Src::Reg(r)
@@ -357,9 +372,30 @@ impl<'a> Context<'a> {
         let OperandKind::Word(w) = &o.kind else {
             return self.error(o.span, "a label is needed here");
         };
-        match self.scopes.iter().rev().find_map(|s| s.labels.get(w.as_str())) {
+        self.label_named(w, o.span)
+    }
+
+    fn label_named(&self, w: &str, span: Span) -> Parsed<u32> {
+        match self.scopes.iter().rev().find_map(|s| s.labels.get(w)) {
             Some(pc) => Ok(*pc),
-            None => self.error(o.span, format!("the label `{w}` does not exist in this scope")),
+            None => self.error(span, format!("the label `{w}` does not exist in this scope")),
         }
     }
+
+    /// The labels of the list that operand `i` names.
+    pub(crate) fn targets(&self, i: usize) -> Parsed<Vec<u32>> {
+        let o = self.operand(i)?;
+        let OperandKind::Word(w) = &o.kind else {
+            return self.error(o.span, "the label of a `.branchtargets` is needed here");
+        };
+        match self.scopes.iter().rev().find_map(|s| s.targets.get(w)) {
+            Some(names) => names.iter().map(|name| self.label_named(&name.text, name.span)).collect(),
+            None => self.error(o.span, format!("no `.branchtargets` has the label `{w}`")),
+        }
+    }
+}
+
+/// What a name means in the innermost scope that has it.
+pub(super) fn lookup(scopes: &[Names], name: &str) -> Option<Symbol> {
+    scopes.iter().rev().find_map(|s| s.symbols.get(name).copied())
 }

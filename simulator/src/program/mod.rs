@@ -1,14 +1,18 @@
 //! A kernel decoded for execution.
 
 mod build;
+mod call;
 mod context;
 mod decode;
+mod globals;
 mod modifiers;
 pub(crate) mod op;
 mod op_async;
 mod op_matrix;
 mod op_pure;
 mod operand;
+mod origin;
+mod signature;
 mod table;
 pub(crate) mod target;
 pub(crate) mod types;
@@ -19,9 +23,12 @@ use std::sync::Arc;
 
 use crate::parse::{self, ParseError};
 use op::{Op, PredSrc};
+use origin::Origins;
 use target::{Level, Target};
 pub(crate) use uses::Uses;
 
+pub use origin::Origin;
+pub use signature::{Parameter, Role, Signature};
 pub use table::{INSTRUCTIONS, Instruction, instruction_table};
 
 /// A parsed and decoded PTX module.
@@ -30,6 +37,7 @@ pub struct Module {
     pub(crate) kernels: Arc<[Program]>,
     version: String,
     target: String,
+    origins: Arc<Origins>,
 }
 
 impl Module {
@@ -57,6 +65,25 @@ impl Module {
         self.kernel(entry).is_some_and(|k| k.uses_griddepcontrol)
     }
 
+    /// What a launch of a kernel needs; none for an unknown name.
+    #[must_use]
+    pub fn signature(&self, entry: &str) -> Option<Signature> {
+        self.kernel(entry).map(signature::signature)
+    }
+
+    /// Where in the source a line of the text comes from, by `.loc` and `.file`.
+    #[must_use]
+    pub fn origin(&self, line: u32) -> Option<Origin> {
+        self.origins.of(line)
+    }
+
+    /// The lines at which a kernel prints: the simulator shows nothing of it. None for an unknown name.
+    #[must_use]
+    pub fn prints(&self, entry: &str) -> Vec<u32> {
+        let code = self.kernel(entry).map(|k| &k.code[..]).unwrap_or_default();
+        code.iter().filter(|i| matches!(i.op, Op::Print { .. })).map(|i| i.line).collect()
+    }
+
     pub(crate) fn kernel(&self, name: &str) -> Option<&Program> {
         self.kernels.iter().find(|k| k.name == name)
     }
@@ -72,9 +99,12 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
     let tree = parse::module(text)?;
     let level = Level::of(tree.version.as_ref(), tree.target.as_ref())?;
     let source = Arc::new(Source::new(text));
-    let kernels = tree.entries.iter().map(|e| build::kernel(&tree, e, level, &source)).collect::<Result<_, _>>()?;
+    let globals = globals::Globals::new(&tree)?;
+    let kernels =
+        tree.entries.iter().map(|e| build::kernel(&tree, e, level, &source, &globals)).collect::<Result<_, _>>()?;
     let text_of = |n: Option<parse::ast::Name>| n.map(|n| n.text).unwrap_or_default();
-    Ok(Module { kernels, version: text_of(tree.version), target: text_of(tree.target) })
+    let origins = Arc::new(Origins::new(text));
+    Ok(Module { kernels, version: text_of(tree.version), target: text_of(tree.target), origins })
 }
 
 /// The text, for reports.
@@ -134,6 +164,10 @@ pub(crate) struct ParamDecl {
     pub(crate) offset: u32,
     pub(crate) bytes: u32,
     pub(crate) align: u32,
+    /// As declared, with its dot.
+    pub(crate) ty: String,
+    /// Declared as the address of data: `.ptr`.
+    pub(crate) pointer: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -160,6 +194,10 @@ pub(crate) struct Program {
     pub(crate) predicates: usize,
     pub(crate) register_names: Vec<String>,
     pub(crate) predicate_names: Vec<String>,
+    /// What the module's variables begin with.
+    pub(crate) globals: Arc<[u8]>,
+    /// Bytes of local memory of a thread.
+    pub(crate) local_bytes: u32,
     /// Bytes of `.shared` arrays of stated length, and where the dynamic array starts.
     pub(crate) static_shared: u32,
     pub(crate) limits: Limits,

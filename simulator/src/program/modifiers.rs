@@ -29,6 +29,11 @@ impl<'a> Context<'a> {
         self.instr.opcode.get(self.at)
     }
 
+    /// How many words of the opcode have been taken.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
     /// Takes the next modifier if it is `word`.
     pub(crate) fn eat(&mut self, word: &str) -> bool {
         let yes = self.peek() == Some(word);

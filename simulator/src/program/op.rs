@@ -37,6 +37,14 @@ pub(crate) enum Vote {
     Ballot,
 }
 
+/// What `bar.red` makes of the predicates of all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    Popc,
+    And,
+    Or,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
     /// Between threads: `membar`, `fence.acq_rel`, `fence.sc`.
@@ -103,8 +111,21 @@ pub(crate) enum Op {
         target: u32,
         uniform: bool,
     },
+    /// `brx.idx`
+    Brx {
+        index: Src,
+        targets: Vec<u32>,
+    },
     Exit,
     Trap,
+    /// `vprintf`: the place in local memory of its result.
+    Print {
+        result: Option<u32>,
+    },
+    /// `__assertfail`: the places in local memory of its parameters.
+    Assert {
+        params: Vec<u32>,
+    },
     /// `griddepcontrol.wait`
     GridWait,
     /// `griddepcontrol.launch_dependents`
@@ -138,6 +159,18 @@ pub(crate) enum Op {
     /// `fence.proxy.tensormap::generic.acquire`
     FenceMap {
         addr: Addr,
+    },
+    /// `tensormap.replace`: `ordinal` is the dimension, where the field has several.
+    MapReplace {
+        field: MapField,
+        addr: Addr,
+        ordinal: u32,
+        value: Src,
+    },
+    /// `tensormap.cp_fenceproxy`: copies a tensor map to global memory and releases it.
+    MapRelease {
+        to: Addr,
+        from: Addr,
     },
     /// Checks the address, touches nothing.
     Prefetch {
@@ -202,6 +235,15 @@ pub(crate) enum Op {
         count: Option<Src>,
         aligned: bool,
     },
+    /// `bar.red`: a barrier of all its threads that also reduces a predicate.
+    BarRed {
+        f: Reduction,
+        d: Reg,
+        id: Src,
+        count: Option<Src>,
+        a: PredSrc,
+        aligned: bool,
+    },
     ClusterArrive {
         release: bool,
         aligned: bool,
@@ -261,10 +303,13 @@ impl Op {
     /// Must every live thread of the warp execute this together?
     pub(crate) fn aligned(&self) -> bool {
         match self {
-            Op::Bar { aligned, .. } | Op::ClusterArrive { aligned, .. } | Op::ClusterWait { aligned, .. } => *aligned,
+            Op::Bar { aligned, .. }
+            | Op::BarRed { aligned, .. }
+            | Op::ClusterArrive { aligned, .. }
+            | Op::ClusterWait { aligned, .. } => *aligned,
             Op::WgFence | Op::WgCommit | Op::WgWait { .. } | Op::Wgmma(_) | Op::Mma(_) => true,
             Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Setmaxnreg { .. } => true,
-            Op::WmmaLoad { .. } | Op::WmmaStore { .. } | Op::WmmaMma(_) => true,
+            Op::WmmaLoad { .. } | Op::WmmaStore { .. } | Op::WmmaMma(_) | Op::MapRelease { .. } => true,
             _ => false,
         }
     }

@@ -3,6 +3,21 @@
 use super::operand::{Addr, Reg, Scope, Src};
 use super::types::Ty;
 
+/// A field that `tensormap.replace` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapField {
+    Address,
+    Rank,
+    Box,
+    Extent,
+    Stride,
+    ElementStride,
+    Element,
+    Interleave,
+    Swizzle,
+    Fill,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Mbar {
     Init {

@@ -32,10 +32,18 @@ pub(crate) enum IntFn {
     Bfi,
     Bfind,
     Prmt,
-    ShfL { wrap: bool },
-    ShfR { wrap: bool },
+    ShfL {
+        wrap: bool,
+    },
+    ShfR {
+        wrap: bool,
+    },
     Lop3,
     Sad,
+    /// Four products of bytes and a sum; whether those of the first operand are signed.
+    Dp4a {
+        signed: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +73,13 @@ pub(crate) struct FloatMods {
     pub(crate) sat: bool,
     pub(crate) nan: bool,
     pub(crate) relu: bool,
+    /// A direction, or none for the nearest.
+    pub(crate) round: Round,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Round {
+    #[default]
     None,
     Rn,
     Rz,

@@ -13,6 +13,8 @@ pub(crate) enum Src {
     Special(Special),
     /// The address of a shared array: the executing block's rank is added.
     Shared(u32),
+    /// The address of a variable of the module, by its place among them.
+    Global(u32),
 }
 
 /// A predicate that an instruction reads. `reg` none: constantly true.

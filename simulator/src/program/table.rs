@@ -27,11 +27,15 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i("sad", "u16 .. s64", ""),
     i("and or xor not cnot", "pred b16 b32 b64", "cnot not on pred"),
     i("shl shr shf.{l,r}.{wrap,clamp}", "b16 b32 b64, shr also u s, shf b32", "amounts clamp at the width"),
-    i("popc clz brev bfe bfi bfind[.shiftamt] prmt lop3", "b32 b64 u32 u64 s32 s64", "prmt and lop3: b32"),
+    i(
+        "popc clz brev bfe bfi bfind[.shiftamt] prmt lop3 dp4a",
+        "b32 b64 u32 u64 s32 s64",
+        "prmt and lop3: b32, dp4a: u32 s32",
+    ),
     i(
         "add sub mul fma min max neg abs [.rn][.ftz][.sat][.relu][.NaN]",
         "f16 f16x2 bf16 bf16x2 f32 f64",
-        "round to nearest even only",
+        "round to nearest even; of f32 also .rz .rm .rp",
     ),
     i(
         "div rcp sqrt {.rn,.approx,.full}, rsqrt ex2 lg2 sin cos tanh .approx",
@@ -45,20 +49,25 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "packed forms take two f32; e4m3x2 and e5m2x2 need satfinite",
     ),
     i("mov", "pred b16..b64 u s f16 bf16 f32 f64", "also packs and unpacks `{a, b}` and reads special registers"),
-    i("cvta[.to].{global,shared,shared::cluster,param}.u64 mapa getctarank", "u32 u64", ""),
-    i("bra[.uni] ret exit trap nanosleep", "", "nanosleep only passes time"),
+    i("cvta[.to].{global,const,shared,shared::cluster,param,local}.u64 mapa getctarank", "u32 u64", ""),
+    i("bra[.uni] brx.idx ret exit trap nanosleep", "", "nanosleep only passes time"),
+    i(
+        "call[.uni]",
+        "",
+        "of functions in the text, each call decoded anew; `vprintf` prints nothing, `__assertfail` is a finding",
+    ),
     i(
         "griddepcontrol.{wait,launch_dependents}",
         "",
         "in a dependent launch global memory may be touched only after wait; launch_dependents has no effect",
     ),
     i(
-        "ld ldu[.weak,.volatile,.relaxed,.acquire][.global,.param,.shared*][.nc][.v2,.v4]",
+        "ld ldu[.weak,.volatile,.relaxed,.acquire][.global,.const,.param,.local,.shared*][.nc][.v2,.v4]",
         "b8..b64 u s f32 f64",
         "cache operators are accepted; relaxed orders like acquire inside a cluster; .nc of bytes that the kernel writes is a finding",
     ),
     i(
-        "st[.weak,.volatile,.relaxed,.release][.global,.shared*][.v2,.v4]",
+        "st[.weak,.volatile,.relaxed,.release][.global,.param,.local,.shared*][.v2,.v4]",
         "b8..b64 u s f32 f64",
         "relaxed orders like release inside a cluster",
     ),
@@ -73,7 +82,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "b32 b64 u32 s32 pred",
         "all named threads must execute it",
     ),
-    i("bar barrier[.cta].{sync,arrive}[.aligned]", "", "ids 0 to 15, counts checked"),
+    i("bar barrier[.cta].{sync,arrive,red.popc,red.and,red.or}[.aligned]", "", "ids 0 to 15, counts checked"),
     i("barrier.cluster.{arrive,wait}[.release,.relaxed,.acquire][.aligned]", "", ""),
     i(
         "fence membar, fence.proxy.async[.space], fence.mbarrier_init.release.cluster",
@@ -84,6 +93,11 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "fence.proxy.tensormap::generic.acquire.scope",
         "",
         "of tensor maps in global memory; copies need it, once for each block",
+    ),
+    i(
+        "tensormap.replace.tile tensormap.cp_fenceproxy",
+        "b1024",
+        "of tensor maps that the kernel makes from zeros; interleaved layouts are refused",
     ),
     i(
         "mbarrier.{init,inval,arrive[.expect_tx,.noComplete],arrive_drop,expect_tx,complete_tx,test_wait,try_wait[.parity]}",

@@ -155,6 +155,7 @@ const NEEDS: &[Need] = &[
     need("atom|red", &["f16"], Sm70, (6, 3)),
     need("atom|red", &["bf16|bf16x2"], Sm90, (7, 8)),
     need("prefetch", &["tensormap"], Sm90, (8, 0)),
+    need("tensormap", &[], Sm90a, (8, 3)),
     need("createpolicy", &[], Sm80, (7, 4)),
     need("mapa|getctarank", &[], Sm90, (7, 8)),
     need("cp.async", &[], Sm80, (7, 0)),

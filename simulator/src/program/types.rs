@@ -126,6 +126,8 @@ pub(crate) enum Space {
     SharedCta,
     SharedCluster,
     Param,
+    /// A thread's own.
+    Local,
 }
 
 /// A special register; the number is the dimension (0 = x).

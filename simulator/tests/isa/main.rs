@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod epilogue;
+mod foreign;
 mod formats;
 mod fp8;
 mod instructions;

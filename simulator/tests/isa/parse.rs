@@ -35,7 +35,7 @@ fn errors_name_line_column_and_word() {
         ),
         ("mov.u32 %r0, %r1", "11:1: expected `;`, found `ret`"),
         ("mov.u32 %r0, \"a\";", "10:14: expected an operand, found a string"),
-        (".local .b8 x[4];", "10:1: the directive `.local` is not modelled inside a kernel"),
+        (".texref x;", "10:1: the directive `.texref` is not modelled inside a kernel"),
         ("$a:\n$a:", "11:1: the label `$a` is defined twice"),
         (".reg .b32 %r0;", "10:11: `%r0` is declared twice"),
         ("mov.u32 %r0, 1; `", "10:17: the character ``` is not allowed in PTX"),

@@ -253,6 +253,7 @@ fn command() {
         "profile",
         "report_page",
         "run",
+        "sanitize",
         "serve",
         "space",
     ];

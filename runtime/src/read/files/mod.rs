@@ -19,6 +19,8 @@ pub use bounded::{text, text_of};
 use error::Place;
 pub use error::{ReadError, ReadProblem};
 pub use mtx::parse as parse_mtx;
+#[doc(hidden)]
+pub use npy::elements as npy_elements;
 pub use npz::{parse as parse_npz, parse_array as parse_npz_array, parse_npy};
 pub use safetensors::parse as parse_safetensors;
 pub use smtx::parse as parse_smtx;

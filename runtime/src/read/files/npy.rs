@@ -119,6 +119,15 @@ impl<'a> Array<'a> {
     }
 }
 
+/// The elements of an array in C order: their type in numpy's short form, the shape, and the bytes.
+///
+/// # Errors
+/// What is not such an array.
+pub fn elements(bytes: &[u8]) -> Result<(&str, Vec<usize>, &[u8]), ReadProblem> {
+    let Array { kind, shape, data, .. } = Array::parse(bytes)?;
+    Ok((kind, shape, data))
+}
+
 /// The shape and the type that an array's first bytes say, if they hold its whole header; whether it is of
 /// floating-point numbers that are read.
 pub(super) fn describe(bytes: &[u8]) -> Option<(Vec<usize>, String, bool)> {

@@ -1,7 +1,7 @@
 //! Integer, logic and floating-point arithmetic: a table of each.
 
 use super::super::context::Context;
-use super::super::op::{FloatFn, FloatMods, IntFn, Logic, Op, Pure, Src};
+use super::super::op::{FloatFn, FloatMods, IntFn, Logic, Op, Pure, Round, Src};
 use super::super::types::Ty;
 use crate::parse::Parsed;
 
@@ -12,6 +12,7 @@ const SIGNED: &[Ty] = &[Ty::S16, Ty::S32, Ty::S64];
 const BITS: &[Ty] = &[Ty::B16, Ty::B32, Ty::B64];
 const WIDE_BITS: &[Ty] = &[Ty::B32, Ty::B64];
 const WORD: &[Ty] = &[Ty::B32];
+const WORDS: &[Ty] = &[Ty::U32, Ty::S32];
 const SHIFTED: &[Ty] = &[Ty::B16, Ty::B32, Ty::B64, Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64];
 
 /// The type of an operand, beside that of its instruction.
@@ -86,6 +87,8 @@ const INTEGER: &[Integer] = &[
     int("bfe", IntFn::Bfe, WIDE, (Own, &[Own, Operand::U32, Operand::U32])),
     int("bfi", IntFn::Bfi, WIDE_BITS, (Own, &[Own, Own, Operand::U32, Operand::U32])),
     int("prmt", IntFn::Prmt, WORD, THREE),
+    int("dp4a.s32", IntFn::Dp4a { signed: true }, WORDS, THREE),
+    int("dp4a.u32", IntFn::Dp4a { signed: false }, WORDS, THREE),
     int("lop3", IntFn::Lop3, WORD, (Own, &[Own, Own, Own, Byte])),
 ];
 
@@ -100,8 +103,8 @@ const F32: &[Ty] = &[Ty::F32];
 /// The modifiers of rounding and of accuracy, and whether one of them must be there.
 type Rounding = (&'static [&'static str], bool);
 const EXACT: Rounding = (&[], false);
-const MAY_ROUND: Rounding = (&["rn"], false);
-const ROUNDS: Rounding = (&["rn"], true);
+const MAY_ROUND: Rounding = (&["rn", "rz", "rm", "rp"], false);
+const ROUNDS: Rounding = (&["rn", "rz", "rm", "rp"], true);
 const DIVIDES: Rounding = (&["rn", "approx", "full"], true);
 const APPROXIMATES: Rounding = (&["approx"], true);
 
@@ -219,14 +222,21 @@ fn predicates(cx: &mut Context<'_>, f: Logic) -> Parsed<Op> {
 }
 
 fn floating(cx: &mut Context<'_>, row: &Float) -> Parsed<Op> {
-    match row.rounding {
-        (words, true) => cx.need(words).map(|_| ())?,
-        (words, false) => cx.eat_any(words).map_or((), |_| ()),
-    }
+    let word = match row.rounding {
+        (words, true) => Some(cx.need(words)?),
+        (words, false) => cx.eat_any(words),
+    };
+    let round = match word {
+        Some("rz") => Round::Rz,
+        Some("rm") => Round::Rm,
+        Some("rp") => Round::Rp,
+        _ => Round::None,
+    };
     let ftz = cx.eat("ftz");
     let mut takes = |word: &str| row.modifiers.contains(&word) && cx.eat(word);
-    let modifiers = FloatMods { ftz, sat: takes("sat"), relu: takes("relu"), nan: takes("NaN") };
-    let ty = cx.ty(row.types)?;
+    let modifiers = FloatMods { ftz, sat: takes("sat"), relu: takes("relu"), nan: takes("NaN"), round };
+    // Other types are rounded to nearest alone.
+    let ty = cx.ty(if round == Round::None { row.types } else { F32 })?;
     cx.count(row.operands + 1, row.operands + 1)?;
     let d = cx.dst(0, ty)?;
     let mut s = [Src::Imm(0); 4];

@@ -1,7 +1,7 @@
 //! Named barriers, cluster barriers, fences and mbarriers.
 
 use super::super::context::Context;
-use super::super::op::{Fence, Mbar, Op, Scope, Src};
+use super::super::op::{Fence, Mbar, Op, Reduction, Scope, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -32,6 +32,9 @@ pub(super) fn named(cx: &mut Context<'_>, is_bar: bool) -> Parsed<Op> {
         cx.count(1, 1)?;
         return Ok(Op::WarpSync { members: cx.src(0, Ty::B32)? });
     }
+    if cx.eat("red") {
+        return reducing(cx, is_bar);
+    }
     let arrive = cx.choose(&[("sync", false), ("arrive", true)])?;
     let aligned = cx.eat("aligned") || is_bar;
     cx.count(1 + usize::from(arrive), 2)?;
@@ -49,6 +52,19 @@ pub(super) fn named(cx: &mut Context<'_>, is_bar: bool) -> Parsed<Op> {
         return cx.error(cx.operand(0)?.span, format!("a block has barriers 0 to 15; {n} is not one of them"));
     }
     Ok(Op::Bar { arrive, id, count, aligned })
+}
+
+/// `bar.red`
+fn reducing(cx: &mut Context<'_>, is_bar: bool) -> Parsed<Op> {
+    let f = cx.choose(&[("popc", Reduction::Popc), ("and", Reduction::And), ("or", Reduction::Or)])?;
+    let aligned = cx.eat("aligned") || is_bar;
+    let ty = cx.ty(if f == Reduction::Popc { &[Ty::U32] } else { &[Ty::Pred] })?;
+    cx.count(3, 4)?;
+    let d = cx.dst(0, ty)?;
+    let id = cx.src(1, Ty::U32)?;
+    let count = if cx.operands() == 4 { Some(cx.src(2, Ty::U32)?) } else { None };
+    let a = cx.pred(cx.operands() - 1)?;
+    Ok(Op::BarRed { f, d, id, count, a, aligned })
 }
 
 pub(super) fn fence(cx: &mut Context<'_>) -> Parsed<Op> {

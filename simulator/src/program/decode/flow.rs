@@ -17,6 +17,13 @@ pub(super) fn bra(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(Op::Bra { target: cx.label(0)?, uniform })
 }
 
+pub(super) fn brx(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.need(&["idx"])?;
+    cx.eat("uni");
+    cx.count(2, 2)?;
+    Ok(Op::Brx { index: cx.src(0, Ty::U32)?, targets: cx.targets(1)? })
+}
+
 pub(super) fn ret(cx: &mut Context<'_>) -> Parsed<Op> {
     cx.eat("uni");
     without_operands(cx, Op::Exit)

@@ -23,16 +23,21 @@ const MEMORY: &[Ty] = &[
     Ty::F64,
 ];
 
-/// State spaces of stores and atomics, then those of loads alone.
+/// State spaces of atomics, then those of stores too, then those of loads alone.
 const SPACES: &[(&str, Space)] = &[
     ("global", Space::Global),
     ("shared", Space::SharedCta),
     ("shared::cta", Space::SharedCta),
     ("shared::cluster", Space::SharedCluster),
+    ("local", Space::Local),
     ("param", Space::Param),
+    ("param::func", Space::Param),
     ("param::entry", Space::Param),
+    ("const", Space::Global),
 ];
-const WRITTEN: usize = 4;
+/// The spaces of atomics, and of stores.
+const ATOMIC: usize = 4;
+const WRITTEN: usize = 7;
 
 /// The functions of `red` and `atom`; those of `redux` first.
 pub(super) const ATOMICS: &[(&str, AtomFn)] = &[
@@ -147,13 +152,23 @@ pub(super) fn store(cx: &mut Context<'_>) -> Parsed<Op> {
 }
 
 pub(super) fn atomic(cx: &mut Context<'_>, returns: bool) -> Parsed<Op> {
-    let word = cx.eat_any(&["relaxed", "acquire", "release", "acq_rel"]);
+    // The ISA's order is semantics, scope, space; ptxas takes any.
+    let (mut word, mut reach, mut at) = (None, None, None);
+    loop {
+        let before = cx.at();
+        word = word.or_else(|| cx.eat_any(&["relaxed", "acquire", "release", "acq_rel"]));
+        reach = reach.or_else(|| cx.scope());
+        at = at.or_else(|| cx.choose_any(&SPACES[..ATOMIC]));
+        if cx.at() == before {
+            break;
+        }
+    }
     let semantics = Semantics {
         acquire: matches!(word, Some("acquire" | "acq_rel")),
         release: matches!(word, Some("release" | "acq_rel")),
-        scope: scope(cx),
+        scope: reach.unwrap_or(Scope::Device),
     };
-    let space = space(cx, &SPACES[..WRITTEN]);
+    let space = at.unwrap_or(Space::Generic);
     let f = cx.choose(ATOMICS)?;
     let halves = f == AtomFn::Add && cx.eat("noftz");
     let ty = cx.ty(match f {

@@ -8,6 +8,7 @@ mod flow;
 mod matrix;
 mod memory;
 mod moves;
+mod tensormap;
 mod wgmma;
 mod wmma;
 
@@ -30,6 +31,7 @@ const OPCODES: &[(&str, Decode)] = &[
     ("selp", moves::selp),
     ("cvt", convert::decode),
     ("bra", flow::bra),
+    ("brx", flow::brx),
     ("ret", flow::ret),
     ("exit", |cx| flow::without_operands(cx, Op::Exit)),
     ("trap", |cx| flow::without_operands(cx, Op::Trap)),
@@ -49,6 +51,7 @@ const OPCODES: &[(&str, Decode)] = &[
     ("red", |cx| memory::atomic(cx, false)),
     ("prefetch", memory::prefetch),
     ("createpolicy", memory::policy),
+    ("tensormap", tensormap::decode),
     ("cp", |cx| if cx.has("bulk") { bulk::decode(cx) } else { memory::cp_async(cx) }),
     ("bar", |cx| barrier::named(cx, true)),
     ("barrier", |cx| if cx.eat("cluster") { barrier::cluster(cx) } else { barrier::named(cx, false) }),

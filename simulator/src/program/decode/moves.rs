@@ -13,6 +13,8 @@ const WINDOWS: &[(&str, Space)] = &[
     ("shared::cta", Space::SharedCta),
     ("shared::cluster", Space::SharedCluster),
     ("param", Space::Param),
+    ("local", Space::Local),
+    ("const", Space::Global),
 ];
 
 pub(super) fn cvta(cx: &mut Context<'_>) -> Parsed<Op> {
@@ -186,8 +188,11 @@ pub(super) fn setp(cx: &mut Context<'_>) -> Parsed<Op> {
 
 pub(super) fn set(cx: &mut Context<'_>) -> Parsed<Op> {
     let c = comparison(cx)?;
-    let to = cx.ty(&[Ty::U32, Ty::S32, Ty::F32])?;
-    let ty = cx.ty(COMPARED)?;
+    cx.eat("ftz");
+    let to = cx.ty(&[Ty::U32, Ty::S32, Ty::F32, Ty::F16, Ty::Bf16, Ty::F16x2, Ty::Bf16x2])?;
+    // Halves are compared one by one.
+    let halves: &[Ty] = &[Ty::F16x2, Ty::Bf16x2];
+    let ty = cx.ty(if halves.contains(&to) { halves } else { COMPARED })?;
     check(cx, c, ty)?;
     cx.count(3, 3)?;
     let d = cx.dst(0, to)?;

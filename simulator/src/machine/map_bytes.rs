@@ -1,0 +1,101 @@
+//! The 128 bytes of a tensor map that a kernel makes. The ISA leaves their layout open; this one is the simulator's.
+
+use super::global::{BufferId, GlobalMemory};
+use super::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
+use crate::program::op::MapField;
+
+/// Bytes of a tensor map.
+pub(crate) const MAP_BYTES: usize = 128;
+
+const ADDRESS: usize = 0;
+const EXTENTS: usize = 8;
+const STRIDES: usize = 28;
+const BOX: usize = 60;
+const ELEMENT_STRIDES: usize = 80;
+const RANK: usize = 100;
+const ELEMENT: usize = 101;
+const INTERLEAVE: usize = 102;
+const SWIZZLE: usize = 103;
+const FILL: usize = 104;
+/// What says that `tensormap.replace` has written here.
+const MARK: usize = 124;
+const MARKED: u32 = 0x70a6_54d3;
+
+/// Element types by their numbers in `tensormap.replace`.
+const ELEMENTS: [TensorElement; 13] = {
+    use TensorElement::{B8, B32, B64, Bf16, F16, F32, U16};
+    [B8, U16, B32, B32, B64, B64, F16, F32, F32, B64, Bf16, F32, F32]
+};
+
+/// Writes a field.
+pub(crate) fn replace(map: &mut [u8; MAP_BYTES], field: MapField, ordinal: u32, value: u64) {
+    let at = ordinal as usize;
+    match field {
+        MapField::Address => put(map, ADDRESS, &value.to_le_bytes()),
+        MapField::Stride => put(map, STRIDES + 8 * at, &value.to_le_bytes()),
+        MapField::Extent => put(map, EXTENTS + 4 * at, &(value as u32).to_le_bytes()),
+        MapField::Box => put(map, BOX + 4 * at, &(value as u32).to_le_bytes()),
+        MapField::ElementStride => put(map, ELEMENT_STRIDES + 4 * at, &(value as u32).to_le_bytes()),
+        MapField::Rank => map[RANK] = value as u8,
+        MapField::Element => map[ELEMENT] = value as u8,
+        MapField::Interleave => map[INTERLEAVE] = value as u8,
+        MapField::Swizzle => map[SWIZZLE] = value as u8,
+        MapField::Fill => map[FILL] = value as u8,
+    }
+    put(map, MARK, &MARKED.to_le_bytes());
+}
+
+fn put(map: &mut [u8; MAP_BYTES], at: usize, bytes: &[u8]) {
+    map[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// The map that the bytes describe; none if no `tensormap.replace` has written there.
+///
+/// # Errors
+/// A description that the driver would refuse.
+pub(crate) fn read(map: &[u8; MAP_BYTES], memory: &GlobalMemory) -> Option<Result<TensorMapDesc, String>> {
+    (word(map, MARK) == MARKED).then(|| describe(map, memory))
+}
+
+fn word(map: &[u8; MAP_BYTES], at: usize) -> u32 {
+    map[at..at + 4].iter().rev().fold(0, |v, b| v << 8 | u32::from(*b))
+}
+
+fn long(map: &[u8; MAP_BYTES], at: usize) -> u64 {
+    u64::from(word(map, at)) | u64::from(word(map, at + 4)) << 32
+}
+
+fn describe(map: &[u8; MAP_BYTES], memory: &GlobalMemory) -> Result<TensorMapDesc, String> {
+    // The field counts from 0.
+    let rank = usize::from(map[RANK]) + 1;
+    if rank > 5 {
+        return Err(format!("its rank is {rank}; 1 to 5 is possible"));
+    }
+    let address = long(map, ADDRESS);
+    let Some((buffer, offset)) = memory.find(address, 1) else {
+        return Err(format!("its global address {address:#x} is in no buffer"));
+    };
+    let Some(element) = ELEMENTS.get(usize::from(map[ELEMENT])).copied() else {
+        return Err(format!("its element type has the number {}; 0 to {} exist", map[ELEMENT], ELEMENTS.len() - 1));
+    };
+    if map[INTERLEAVE] != 0 {
+        return Err("interleaved layouts are not modelled".into());
+    }
+    let Some(swizzle) = [0, 32, 64, 128].get(usize::from(map[SWIZZLE])).and_then(|span| Swizzle::from_span(*span))
+    else {
+        return Err(format!("its swizzle mode has the number {}; 0 to 3 are modelled", map[SWIZZLE]));
+    };
+    let words = |from: usize| (0..rank).map(move |d| word(map, from + 4 * d));
+    let found = TensorMapDesc {
+        buffer: BufferId(buffer),
+        offset: offset as u64,
+        element,
+        dims: words(EXTENTS).map(u64::from).collect(),
+        strides: (1..rank).map(|d| long(map, STRIDES + 8 * (d - 1))).collect(),
+        box_dims: words(BOX).collect(),
+        element_strides: words(ELEMENT_STRIDES).collect(),
+        swizzle,
+        fill_nan: map[FILL] != 0,
+    };
+    found.check(memory).map(|()| found)
+}
