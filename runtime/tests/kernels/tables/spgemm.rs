@@ -31,8 +31,11 @@ impl fmt::Display for Row {
     }
 }
 
+/// A spec; M, N and K; which parts of A, B and C are stored.
+type Case = (&'static str, (usize, usize, usize), [f64; 3]);
+
 /// Whole and ragged, gathered and divided blocks, every kind of epilogue, divided K, clusters; empty and full factors.
-const ROWS: [(&str, (usize, usize, usize), [f64; 3]); 20] = [
+const ROWS: [Case; 20] = [
     ("op = dss, bm = 128, bn = 128, bk = 128", (512, 512, 512), [0.5, 0.5, 1.0]),
     ("op = sss, bm = 128, bn = 128, bk = 128", (512, 512, 512), [0.5, 0.5, 0.5]),
     ("op = dss, bm = 64, bn = 64, bk = 64, dtype = bf16", (500, 300, 700), [0.5, 0.25, 1.0]),
