@@ -141,6 +141,8 @@ pub(super) fn check(rules: &[Allow]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

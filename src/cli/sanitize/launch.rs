@@ -216,6 +216,8 @@ pub(super) enum Line {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -43,6 +43,8 @@ pub(super) fn file(element: Element, shape: &[u64], data: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
