@@ -90,6 +90,7 @@ mod program;
 mod report;
 mod run;
 mod schedule;
+mod signature;
 mod trace;
 
 pub use check::{Finding, FindingKind, Side};
@@ -98,7 +99,8 @@ pub use machine::global::{BufferId, GlobalMemory};
 pub use machine::launch::{Fp8Accumulate, Launch, LaunchError, Options, Param};
 pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
 pub use parse::{ParseError, Span};
-pub use program::{INSTRUCTIONS, Instruction, Module, Origin, Parameter, Role, Signature, instruction_table, parse};
+pub use program::{INSTRUCTIONS, Instruction, Module, Origin, instruction_table, parse};
 pub use report::{Report, Writer, simulate};
 pub use schedule::Schedule;
+pub use signature::{Parameter, Role, Signature};
 pub use trace::Cost;

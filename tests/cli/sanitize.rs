@@ -70,7 +70,9 @@ fn results_are_those_of_the_mathematics() {
     for (at, found) in c.iter().enumerate() {
         let (row, column) = (at / n, at % n);
         let want: f64 = (0..k).map(|i| a[row * k + i] * b[column * k + i]).sum();
-        assert!((want - found).abs() <= 1e-3 * (k as f64).sqrt(), "{row}, {column}: {found} and not {want}");
+        // C is f16, of 11 bits.
+        let most = want.abs() / 2048.0 + 1e-4 * (k as f64).sqrt();
+        assert!((want - found).abs() <= most, "{row}, {column}: {found} and not {want}");
     }
 }
 
@@ -96,9 +98,6 @@ impl Defect<'_> {
     }
 }
 
-/// Every one in so many is tried; `BSR_ALL_DEFECTS` tries all.
-const SAMPLE: usize = 9;
-
 #[test]
 fn planted_defects_are_found() {
     let table = fs::read_to_string(files().join("defects.txt")).unwrap();
@@ -107,11 +106,9 @@ fn planted_defects_are_found() {
     kinds.sort_unstable();
     kinds.dedup();
     assert!(all.len() >= 60 && kinds.len() >= 12, "{} defects of {} kinds", all.len(), kinds.len());
-    let step = if std::env::var_os("BSR_ALL_DEFECTS").is_some() { 1 } else { SAMPLE };
-    let tried: Vec<&Defect<'_>> = all.iter().step_by(step).collect();
     let mut missed = Vec::new();
     for name in RIGHT {
-        let mut of_text = tried.iter().filter(|defect| defect.text == name).peekable();
+        let mut of_text = all.iter().filter(|defect| defect.text == name).peekable();
         if of_text.peek().is_none() {
             continue;
         }
@@ -125,7 +122,7 @@ fn planted_defects_are_found() {
             }
         }
     }
-    assert!(missed.len() * 20 <= tried.len(), "{} of {} are missed: {missed:#?}", missed.len(), tried.len());
+    assert!(missed.len() * 20 <= all.len(), "{} of {} are missed: {missed:#?}", missed.len(), all.len());
 }
 
 #[test]

@@ -12,7 +12,6 @@ mod op_matrix;
 mod op_pure;
 mod operand;
 mod origin;
-mod signature;
 mod table;
 pub(crate) mod target;
 pub(crate) mod types;
@@ -28,7 +27,6 @@ use target::{Level, Target};
 pub(crate) use uses::Uses;
 
 pub use origin::Origin;
-pub use signature::{Parameter, Role, Signature};
 pub use table::{INSTRUCTIONS, Instruction, instruction_table};
 
 /// A parsed and decoded PTX module.
@@ -63,12 +61,6 @@ impl Module {
     #[must_use]
     pub fn uses_griddepcontrol(&self, entry: &str) -> bool {
         self.kernel(entry).is_some_and(|k| k.uses_griddepcontrol)
-    }
-
-    /// What a launch of a kernel needs; none for an unknown name.
-    #[must_use]
-    pub fn signature(&self, entry: &str) -> Option<Signature> {
-        self.kernel(entry).map(signature::signature)
     }
 
     /// Where in the source a line of the text comes from, by `.loc` and `.file`.

@@ -102,6 +102,7 @@ fn simulator() {
         "address",
         "parse",
         "program",
+        "signature",
         "arithmetic",
         "check",
         "schedule",

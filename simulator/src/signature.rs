@@ -1,9 +1,9 @@
 //! What a kernel takes, as its declarations and its instructions tell.
 
-use super::op::{Op, Pure, Reg, Src, Way};
-use super::types::{Space, Ty};
-use super::{ParamDecl, Program};
 use crate::program::op::{IntFn, Order};
+use crate::program::op::{Op, Pure, Reg, Src, Way};
+use crate::program::types::{Space, Ty};
+use crate::program::{Module, ParamDecl, Program};
 
 /// What a launch of a kernel needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,15 @@ struct Use {
     rank: Option<u32>,
 }
 
-pub(super) fn signature(p: &Program) -> Signature {
+impl Module {
+    /// What a launch of a kernel needs; none for an unknown name.
+    #[must_use]
+    pub fn signature(&self, entry: &str) -> Option<Signature> {
+        self.kernel(entry).map(signature)
+    }
+}
+
+fn signature(p: &Program) -> Signature {
     let uses = uses(p);
     let params = p.params.iter().zip(uses).map(|(decl, found)| Parameter {
         name: decl.name.clone(),
@@ -134,7 +142,7 @@ fn uses(p: &Program) -> Vec<Use> {
                 continue;
             }
             Op::MapRelease { to, .. } => (to.base, None, true),
-            Op::MapReplace { value, field: super::op::MapField::Address, .. } => (*value, None, true),
+            Op::MapReplace { value, field: crate::program::op::MapField::Address, .. } => (*value, None, true),
             _ => continue,
         };
         each(set(base), &mut uses, &|u| {
