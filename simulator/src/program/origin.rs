@@ -94,6 +94,8 @@ fn file(rest: &str) -> Option<(u32, String)> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
