@@ -30,7 +30,7 @@ use super::{AutoError, tuner};
 /// let spec = "op = attention, bm = 64, bn = 128, bk = 128, dtype = bf16".parse()?;
 /// let attention = AutoAttention::<bf16>::new(device, &spec)?;
 /// let shape = Shape { batch: 8, heads: 32, key_heads: 4, queries: 1, keys: 32_768, columns: 128 };
-/// let ready = attention.pattern(&Mask::full(1, 32_768, (64, 128))?, shape)?;
+/// let ready = attention.pattern(&Mask::full((1, 32_768), (64, 128))?, shape)?;
 /// ready.launch(&stream, (q, k, v, 0.088), o)?;
 /// println!("{}", ready.choice());
 /// # Ok(())

@@ -90,16 +90,23 @@ fn product_of<C: Element>(plan: &Plan) -> String {
     let structure = Pattern::Random(0.7).structure(rows, cols, block, 0).unwrap();
     let dense = |dtype, layout, rows, cols| Host { dtype, layout, rows, cols, blocks: None };
     let sparse = |dtype| Host { dtype, layout: Layout::RowMajor, rows, cols, blocks: Some(&structure) };
+    // Of two sparse factors the second, and the result.
+    let bn = spec.bn as usize;
+    let of_b = Pattern::Random(0.7).structure(cols, 2 * bn, (block.1, bn), 1).unwrap();
+    let second = |dtype| Host { dtype, layout: Layout::RowMajor, rows: cols, cols: 2 * bn, blocks: Some(&of_b) };
+    let of_c = Pattern::Random(0.7).structure(rows, 2 * bn, (block.0, bn), 2).unwrap();
     // As the kernel sees them.
     let (m, k) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
     let (a, b, shape) = match spec.op {
         Op::Dds => (dense(spec.a, spec.a_layout, ALONG, m), sparse(spec.b), (ALONG, k)),
         Op::Sdd => (dense(spec.a, spec.a_layout, m, ALONG), dense(spec.b, spec.b_layout, ALONG, k), (rows, cols)),
+        Op::Dss | Op::Sss => (sparse(spec.a), second(spec.b), (rows, 2 * bn)),
         _ => (sparse(spec.a), dense(spec.b, spec.b_layout, k, ALONG), (m, ALONG)),
     };
     let mut inputs = match (program_of(plan), spec.op) {
         (None, _) => Inputs::new(),
         (Some(program), Op::Sdd) => Inputs::random_blocks(program, &structure, 1),
+        (Some(program), Op::Sss) => Inputs::random_blocks(program, &of_c, 1),
         (Some(program), _) => Inputs::random(program, shape, spec.c_layout, 1),
     };
     if spec.scale != Scale::Unscaled {
@@ -108,7 +115,11 @@ fn product_of<C: Element>(plan: &Plan) -> String {
     if spec.permute.is_on() {
         inputs = inputs.order(Permutation::identity(shape.0));
     }
-    let pattern = (spec.op == Op::Sdd).then_some(&structure);
+    let pattern = match spec.op {
+        Op::Sdd => Some(&structure),
+        Op::Sss => Some(&of_c),
+        _ => None,
+    };
     let call = UntypedHostCall { a: a.view(), b: b.view(), pattern, inputs };
     let (kernel, options) = (Simulated::new(plan, EMPTY, "none").unwrap(), Options::default());
     let answer = match spec.batch.is_on() {
@@ -185,7 +196,9 @@ fn a_kernel_reads_a_second_index_where_a_gpu_makes_one() {
         let parameters = plan.launch(&PROBLEM, [1, 1]).parameters;
         let reads = parameters.iter().any(|parameter| parameter.argument == Argument::BlockIdx);
         let indexed = !matches!(plan.tile_scheduler(), TileScheduler::StageMetadata(_) | TileScheduler::Sddmm);
-        assert_eq!(reads, indexed && plan.reads_block_columns(), "{}", plan.spec());
+        // Of two sparse factors each has an index.
+        let pairs = matches!(plan.spec().op, Op::Dss | Op::Sss);
+        assert_eq!(reads, indexed && (pairs || plan.reads_block_columns()), "{}", plan.spec());
     }
 }
 

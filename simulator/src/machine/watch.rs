@@ -7,8 +7,9 @@ use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::{Proxy, Stamp};
 
+/// Strong beyond its block: other clusters are other blocks.
 fn is_strong(stamp: &Stamp) -> bool {
-    matches!(stamp.proxy, Proxy::Strong | Proxy::StrongInBlock)
+    stamp.proxy == Proxy::Strong
 }
 
 impl Machine<'_> {

@@ -92,11 +92,19 @@ fn a_flag_that_orders_nothing_is_found() {
 }
 
 #[test]
-fn a_weak_access_beside_a_strong_one_is_found() {
-    let race = FindingKind::ClusterRace;
-    Handover { load: "ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1];", ..RIGHT }.finds(race);
-    Handover { store: "st.global.v4.u32 [%rd1], {%r2, %r2, %r2, %r2};", ..RIGHT }.finds(race);
-    Handover { store: "st.relaxed.cta.global.v4.u32 [%rd1], {%r2, %r2, %r2, %r2};", ..RIGHT }.finds(race);
+fn weak_accesses_are_right_where_the_flag_orders_them_and_there_alone() {
+    let (weak_load, weak_store) =
+        ("ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1];", "st.global.v4.u32 [%rd1], {%r2, %r2, %r2, %r2};");
+    let of_block = "st.relaxed.cta.global.v4.u32 [%rd1], {%r2, %r2, %r2, %r2};";
+    let relaxed = "red.relaxed.gpu.global.add.u32 [%rd0], 1;";
+    for other in [
+        Handover { load: weak_load, ..RIGHT },
+        Handover { store: weak_store, ..RIGHT },
+        Handover { store: of_block, ..RIGHT },
+    ] {
+        assert!(other.is_clean(), "{} and {}", other.store, other.load);
+        Handover { set: relaxed, ..other }.finds(FindingKind::ClusterRace);
+    }
     Handover { load: "ld.global.nc.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1];", ..RIGHT }.finds(FindingKind::ReadOnlyPath);
 }
 
