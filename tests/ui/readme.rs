@@ -110,7 +110,7 @@ opt-level = 3
 codegen-units = 4
 
 [profile.dev.package.tera]
-opt-level = 2
+opt-level = 1
 
 [profile.dev.package.blake3]
 opt-level = 2

@@ -5,6 +5,7 @@ use bsr_codegen::{Dtype, Epilogue};
 
 use super::{Mask, ScoreInputs, Shape, Tensor, vector};
 use crate::Element;
+use crate::element::widened;
 use crate::reference::{f32_sums, half_ulp};
 
 /// What an attention computes, and how far off a right kernel may be.
@@ -109,7 +110,7 @@ fn one_row<T: Element>(
     let scale = f64::from(inputs.scale);
     let mut values = vec![0.0; score.map_or(0, |score| score.inputs().len())];
     let key_head = shape.key_head(head);
-    let q: Vec<f64> = q.row([batch, head, query]).iter().map(|value| value.to_f64()).collect();
+    let q = widened(q.row([batch, head, query]));
     let of_products = scale * f32_sums(T::DTYPE, q.len());
     let (bm, bk) = mask.block();
     let list = &mask.lists()[mask.pattern(batch, head, shape.heads)];
@@ -118,8 +119,12 @@ fn one_row<T: Element>(
     for (column, partial) in list.row(query / bm) {
         let first = column as usize * bk;
         for key in first..(first + bk).min(keys) {
-            let products = q.iter().zip(k.row([batch, key_head, key])).map(|(a, b)| a * b.to_f64());
-            let (product, squares) = products.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+            let (mut product, mut squares) = (0.0, 0.0);
+            for (a, b) in q.iter().zip(widened(k.row([batch, key_head, key]))) {
+                let x = a * b;
+                product += x;
+                squares += x * x;
+            }
             let score = match score.filter(|_| partial) {
                 Some(score) => {
                     vector::values(score, inputs, shape, [batch, head, query, key], &mut values);
@@ -150,8 +155,7 @@ fn one_row<T: Element>(
         let probability = (key.score - greatest).exp() / sum;
         let (weight, of_key) = (probability.max(least).powi(2), probability * key.error);
         error += of_key;
-        for (element, value) in row.iter_mut().zip(v.row([batch, key_head, key.key])) {
-            let value = value.to_f64();
+        for (element, value) in row.iter_mut().zip(widened(v.row([batch, key_head, key.key]))) {
             element.value += probability * value;
             element.squares += weight * value * value;
             element.error += of_key * value.abs();

@@ -77,6 +77,13 @@ pub trait Element:
     }
 }
 
+/// The values as `f64`.
+pub(crate) fn widened<T: Element>(values: &[T]) -> Vec<f64> {
+    let mut wide = vec![0.0; values.len()];
+    T::widen(values, &mut wide);
+    wide
+}
+
 /// Bytes of types that have `to_le_bytes` and `from_le_bytes`.
 macro_rules! little_endian {
     () => {

@@ -17,8 +17,13 @@ use crate::tell;
 /// Clusters that share a small problem: each has several tiles.
 const CLUSTERS: u32 = 2;
 
-/// Runs the kernels of a table, each once: in debug builds one in `stride` shares, since the simulator's few seconds a hundred
-/// kernels add up over all tables, or all with `BSR_EVERY_KERNEL` set.
+/// Whether the simulator runs every kernel of a table, which `BSR_EVERY_KERNEL` asks for: its few seconds a hundred kernels add up
+/// over all tables.
+pub(crate) fn every_kernel() -> bool {
+    std::env::var_os("BSR_EVERY_KERNEL").is_some()
+}
+
+/// Runs the kernels of a table, each once: one in `stride` shares, or [all](every_kernel).
 ///
 /// # Panics
 /// When kernels fail, after all have run, with one paragraph for each.
@@ -34,8 +39,7 @@ pub(crate) fn simulate_table(name: &str, cases: &[Case], stride: usize) {
 /// As [`simulate_table`].
 pub(crate) fn simulate(name: &str, kernels: &[Case], stride: usize, clusters: u32) {
     let start = Instant::now();
-    let all = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
-    let stride = if all { 1 } else { stride };
+    let stride = if every_kernel() { 1 } else { stride };
     let chosen: Vec<&Case> = kernels.iter().step_by(stride).collect();
     let run = |case: &&Case| with_types(&case.spec, Simulate { case, clusters });
     let outcomes: Vec<_> = chosen.par_iter().map(|case| (*case, run(case))).collect();

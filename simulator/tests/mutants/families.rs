@@ -88,7 +88,7 @@ const HARMLESS_IN: &[(&str, &str, &str, &str)] = &[
 const MOST: usize = if cfg!(debug_assertions) { 1 } else { 4 };
 
 /// One mutant in so many is judged, unless `BSR_MUTANTS` asks for others.
-const ONE_IN: usize = if cfg!(debug_assertions) { 48 } else { 1 };
+const ONE_IN: usize = if cfg!(debug_assertions) { 72 } else { 1 };
 
 pub(crate) fn planned(spec: &str) -> Plan {
     let parsed: KernelSpec = spec.parse().unwrap_or_else(|error| panic!("{error}"));

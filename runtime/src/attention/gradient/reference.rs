@@ -9,12 +9,15 @@
 //!
 //! **Derivatives of scores** are computed in f32 from the product and from values of functions, and are off by as much as these.
 
+use std::marker::PhantomData;
+
 use bsr_codegen::epilogue::{Pair, Program};
 use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 
 use super::Saved;
 use crate::Element;
 use crate::attention::{Mask, Shape, vector};
+use crate::element::widened;
 use crate::reference::{f32_sums, half_ulp};
 
 /// How many times what independent roundings lead to is right.
@@ -59,7 +62,7 @@ pub fn gradients_of_queries<T: Element>(
             for key in first..(first + bk).min(shape.keys) {
                 let at = [problem, shape.key_head(head), key];
                 let (_, slope) = of_query.pair(shape, saved, program, at);
-                row.add(slope, k.row(at));
+                row.add(slope, &widened(k.row(at)));
             }
         }
         row.end(f64::from(saved.inputs.scale), &mut summed);
@@ -82,6 +85,7 @@ pub fn gradients_of_keys<T: Element>(
     let (bk, bm) = by_keys.block();
     let group = shape.heads / shape.key_heads;
     let [q, _, _] = saved.tensors;
+    let mut of_head = OfHead::default();
     let mut summed = [Summed::default(), Summed::default()];
     for [problem, key_head, key] in keys {
         let mut of_key = Row::<T>::new(q.sizes()[3]);
@@ -92,12 +96,11 @@ pub fn gradients_of_keys<T: Element>(
                 let program = score.filter(|_| partial).map(|score| score.program());
                 let first = block as usize * bm;
                 for query in first..(first + bm).min(shape.queries) {
-                    let at = [problem, head, query];
-                    let of_query = OfQuery::new(shape, saved, at);
+                    let of_query = of_head.query(shape, saved, [problem, head, query]);
                     let place = [problem, key_head, key];
                     let ([probability, _], slope) = of_query.pair(shape, saved, program, place);
-                    of_key.add(slope, q.row(at));
-                    of_value.add(probability, saved.output_gradient.row(at));
+                    of_key.add(slope, &of_query.q);
+                    of_value.add(probability, &of_query.dout);
                 }
             }
         }
@@ -122,6 +125,7 @@ pub fn gradients_of_score<T: Element>(
     let (is_of_keys, parameters) = (spec.op == Op::AttentionDkv, spec.score_sums());
     let by_rows = if is_of_keys { mask.transposed() } else { mask.clone() };
     let ((own, other), last) = (by_rows.block(), if is_of_keys { shape.queries } else { shape.keys });
+    let mut of_head = OfHead::default();
     let mut summed = Summed::default();
     for [problem, head, row] in rows {
         let list = &by_rows.lists()[by_rows.pattern(problem, head, shape.heads)];
@@ -134,14 +138,15 @@ pub fn gradients_of_score<T: Element>(
         for passing in pairs {
             let (query, key) = if is_of_keys { (passing, row) } else { (row, passing) };
             let Some(program) = spec.score.map(|score| score.program()) else { continue };
-            let of_query = OfQuery::new(shape, saved, [problem, head, query]);
+            let of_query = of_head.query(shape, saved, [problem, head, query]);
             let key = [problem, shape.key_head(head), key];
             let [_, weight] = of_query.pair(shape, saved, Some(program), key).0;
             terms += 1;
             if weight.value == 0.0 && weight.error == 0.0 {
                 continue;
             }
-            of_query.with_score(shape, saved, program, key, |pair| {
+            let product = of_query.product_with(saved, key).value;
+            of_query.with_score(shape, saved, program, (key, product), |pair| {
                 for (sum, number) in sums.iter_mut().zip(&parameters) {
                     let slope = program.slope_by_parameter(*number, pair);
                     sum.value += weight.value * slope;
@@ -165,29 +170,59 @@ struct Near {
     error: f64,
 }
 
-/// What a query's pairs have in common.
-struct OfQuery<'n, T> {
-    at: [usize; 3],
-    q: &'n [T],
-    dout: &'n [T],
-    lse: f64,
-    delta: Near,
+/// The queries of one head that pairs were computed of.
+struct OfHead<T> {
+    at: [usize; 2],
+    queries: Vec<Option<OfQuery<T>>>,
 }
 
-impl<'n, T: Element> OfQuery<'n, T> {
-    fn new(shape: &Shape, saved: &Saved<'n, T>, at @ [problem, head, query]: [usize; 3]) -> Self {
+impl<T> Default for OfHead<T> {
+    fn default() -> Self {
+        Self { at: [0; 2], queries: vec![] }
+    }
+}
+
+impl<T: Element> OfHead<T> {
+    fn query(&mut self, shape: &Shape, saved: &Saved<'_, T>, at @ [problem, head, query]: [usize; 3]) -> &OfQuery<T> {
+        if self.queries.is_empty() || self.at != [problem, head] {
+            self.at = [problem, head];
+            self.queries = (0..shape.queries).map(|_| None).collect();
+        }
+        self.queries[query].get_or_insert_with(|| OfQuery::new(shape, saved, at))
+    }
+}
+
+/// What a query's pairs have in common.
+struct OfQuery<T> {
+    at: [usize; 3],
+    q: Vec<f64>,
+    dout: Vec<f64>,
+    lse: f64,
+    delta: Near,
+    of: PhantomData<T>,
+}
+
+impl<T: Element> OfQuery<T> {
+    fn new(shape: &Shape, saved: &Saved<'_, T>, at @ [problem, head, query]: [usize; 3]) -> Self {
         let place = (problem * shape.heads + head) * shape.queries + query;
-        let (output, dout) = (saved.output.row(at), saved.output_gradient.row(at));
-        let mut delta = product::<T>(output, dout);
+        let [q, output, dout] = [saved.tensors[0], saved.output, saved.output_gradient].map(|of| widened(of.row(at)));
+        let mut delta = product::<T>(&output, &dout);
         delta.value -= saved.lse_gradient.map_or(0.0, |values| f64::from(values[place]));
-        Self { at, q: saved.tensors[0].row(at), dout, lse: f64::from(saved.lse[place]), delta }
+        Self { at, q, dout, lse: f64::from(saved.lse[place]), delta, of: PhantomData }
+    }
+
+    /// The product with a key.
+    fn product_with(&self, saved: &Saved<'_, T>, key: [usize; 3]) -> Near {
+        product::<T>(&self.q, &widened(saved.tensors[1].row(key)))
     }
 
     /// P and P * (dP - delta) of a pair of the query and a key, and dS, the latter divided by the scale.
     fn pair(&self, shape: &Shape, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> ([Near; 2], Near) {
-        let (scale, product) = (f64::from(saved.inputs.scale), product::<T>(self.q, saved.tensors[1].row(key)));
+        let (scale, product) = (f64::from(saved.inputs.scale), self.product_with(saved, key));
         let (score, slope) = match score {
-            Some(score) => self.with_score(shape, saved, score, key, |pair| score.score_and_slope(pair)),
+            Some(score) => {
+                self.with_score(shape, saved, score, (key, product.value), |pair| score.score_and_slope(pair))
+            }
             None => (product.value * scale, scale),
         };
         if self.lse == f64::NEG_INFINITY || score == f64::NEG_INFINITY {
@@ -196,7 +231,7 @@ impl<'n, T: Element> OfQuery<'n, T> {
         }
         let value = (score - self.lse).exp();
         let error = value * (OF_SCORE * (1.0 + score.abs() + self.lse.abs()) + slope.abs() * product.error);
-        let dp = self::product::<T>(self.dout, saved.tensors[2].row(key));
+        let dp = self::product::<T>(&self.dout, &widened(saved.tensors[2].row(key)));
         let by = dp.value - self.delta.value;
         let of_by = error * by.abs() + value * (dp.error + self.delta.error);
         let slope = slope / scale;
@@ -206,16 +241,16 @@ impl<'n, T: Element> OfQuery<'n, T> {
         ([Near { value, error }, of_score], Near { value: value * by * slope, error: error_of_both })
     }
 
-    /// What `compute` makes of the query and a key as a score finds them.
+    /// What `compute` makes of the query, a key and their product, as a score finds them.
     fn with_score<R>(
         &self,
         shape: &Shape,
         saved: &Saved<'_, T>,
         score: &Program,
-        key: [usize; 3],
+        (key, product): ([usize; 3], f64),
         compute: impl FnOnce(&Pair<'_>) -> R,
     ) -> R {
-        let ([batch, head, query], product) = (self.at, product::<T>(self.q, saved.tensors[1].row(key)).value);
+        let [batch, head, query] = self.at;
         let (scale, key) = (f64::from(saved.inputs.scale), key[2]);
         let mut inputs = vec![0.0; score.inputs().len()];
         vector::values(score, &saved.inputs, shape, [batch, head, query, key], &mut inputs);
@@ -224,9 +259,13 @@ impl<'n, T: Element> OfQuery<'n, T> {
 }
 
 /// The product of two rows, which kernels sum in f32.
-fn product<T: Element>(a: &[T], b: &[T]) -> Near {
-    let products = a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64());
-    let (value, squares) = products.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+fn product<T: Element>(a: &[f64], b: &[f64]) -> Near {
+    let (mut value, mut squares) = (0.0, 0.0);
+    for (a, b) in a.iter().zip(b) {
+        let x = a * b;
+        value += x;
+        squares += x * x;
+    }
     Near { value, error: f32_sums(T::DTYPE, a.len()) * squares.sqrt() }
 }
 
@@ -234,7 +273,7 @@ fn product<T: Element>(a: &[T], b: &[T]) -> Near {
 struct Row<T> {
     elements: Vec<OfElement>,
     terms: usize,
-    of: std::marker::PhantomData<T>,
+    of: PhantomData<T>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -247,18 +286,17 @@ struct OfElement {
 
 impl<T: Element> Row<T> {
     fn new(columns: usize) -> Self {
-        Self { elements: vec![OfElement::default(); columns], terms: 0, of: std::marker::PhantomData }
+        Self { elements: vec![OfElement::default(); columns], terms: 0, of: PhantomData }
     }
 
     fn least() -> f64 {
         if T::DTYPE == Dtype::F16 { LEAST_F16 } else { 0.0 }
     }
 
-    fn add(&mut self, factor: Near, row: &[T]) {
+    fn add(&mut self, factor: Near, row: &[f64]) {
         let weight = if factor.value == 0.0 { 0.0 } else { factor.value.abs().max(Self::least()) };
         self.terms += 1;
-        for (element, value) in self.elements.iter_mut().zip(row) {
-            let value = value.to_f64();
+        for (element, &value) in self.elements.iter_mut().zip(row) {
             element.value += factor.value * value;
             element.squares += (weight * value).powi(2);
             element.error += factor.error * value.abs();

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use crate::case::{Blocks, Case, Failure, block_as_read, parse, shape_of};
 use crate::run::load;
+use crate::simulate::every_kernel;
 use crate::walled::{Walled, bits};
 use crate::watchdog::watch;
 use crate::{device, tell};
@@ -304,8 +305,8 @@ fn repeated_batches_of_divided_k_give_the_same_bits() {
 #[test]
 fn simulated() {
     let mut lists = all();
-    // A debug build takes one list of each kernel, another one of each.
-    if cfg!(debug_assertions) && std::env::var_os("BSR_EVERY_KERNEL").is_none() {
+    // One list of each kernel, another one of each.
+    if !every_kernel() {
         lists = SPECS.into_iter().enumerate().map(|(at, text)| lists_of(text).remove(at % 4)).collect();
     }
     let outcomes = lists.par_iter().map(|list| (list, with_types(&list.spec, Simulate(list)))).collect();

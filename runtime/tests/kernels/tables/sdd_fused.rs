@@ -13,6 +13,7 @@ use super::sdd::{report, run};
 use crate::case::{Blocks, Failure};
 use crate::run::load;
 use crate::sddmm::{SddmmCase, Simulate};
+use crate::simulate::every_kernel;
 use crate::walled::Walled;
 use crate::watchdog::watch;
 use crate::{device, tell};
@@ -32,8 +33,7 @@ fn sanitizer_sample() {
 
 #[test]
 fn simulated() {
-    let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
-    let cases: Vec<SddmmCase> = cases().into_iter().step_by(if everything { 1 } else { 11 }).collect();
+    let cases: Vec<SddmmCase> = cases().into_iter().step_by(if every_kernel() { 1 } else { 11 }).collect();
     let simulate = |(i, case)| {
         let (case, schedule): (&SddmmCase, _) = (case, [Schedule::Scrambled, Schedule::Early, Schedule::Late][i % 3]);
         (case, with_types(&case.spec, Simulate { case, ctas: 3, schedule }))

@@ -14,6 +14,7 @@ use crate::case::{Failure, parse, plan};
 use crate::device;
 use crate::drawn::covering;
 use crate::run::{Judged, load};
+use crate::simulate::every_kernel;
 use crate::watchdog::watch;
 
 /// A row of a table: C\[m, n\] = A\[m, k\] * B\[k, n\], of which parts of the blocks of A, B and a C in blocks are stored.
@@ -203,10 +204,9 @@ fn every_case_on_a_gpu() {
     report(rows.iter().map(|row| (row, with_types(&row.spec, Check(&device, row)))).collect());
 }
 
-/// Debug builds step over most.
+/// Most are stepped over, unless every kernel is asked for.
 #[test]
 fn simulated() {
-    let everything = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();
-    let rows: Vec<Row> = rows().into_iter().step_by(if everything { 1 } else { 4 }).collect();
+    let rows: Vec<Row> = rows().into_iter().step_by(if every_kernel() { 1 } else { 4 }).collect();
     report(rows.par_iter().map(|row| (row, with_types(&row.spec, Simulate(row)))).collect());
 }

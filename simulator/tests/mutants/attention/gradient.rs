@@ -25,7 +25,7 @@ const KERNELS: &[&str] = &[
 
 /// Kernels that a debug build takes, and one mutant in so many of them, unless `BSR_MUTANTS` asks for others.
 const FEW: &[&str] = KERNELS.split_at(2).0;
-const ONE_IN: usize = 12;
+const ONE_IN: usize = 20;
 
 /// The last row of the other side, at every place of a step.
 const ENDS: &[(&str, Change)] = &[

@@ -73,7 +73,7 @@ const HARMLESS: &[(&str, &str, &str)] = &[
 ];
 
 /// One mutant in so many is judged, unless `BSR_MUTANTS` asks for others.
-const ONE_IN: usize = if cfg!(debug_assertions) { 80 } else { 1 };
+const ONE_IN: usize = if cfg!(debug_assertions) { 120 } else { 1 };
 
 /// A kernel, which is right itself, with its mutants by every operator.
 fn prey(spec: &str) -> Prey<'_> {
