@@ -14,6 +14,7 @@ mod planned;
 pub mod problem;
 pub mod reasons;
 pub mod request;
+pub mod sanitize;
 pub mod simulate;
 pub mod subject;
 pub mod verify;

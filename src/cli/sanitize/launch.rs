@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bsr_trial::sanitize::{Allow, Element, TensorMap};
 use serde::Deserialize;
-
-use super::element::Element;
 
 /// A launch file.
 #[derive(Clone, Debug, Deserialize)]
@@ -168,55 +167,11 @@ pub(super) enum Number {
     Many(Vec<f64>),
 }
 
-/// A tensor map, as `cuTensorMapEncodeTiled` takes it: dimensions innermost first. What is left out follows from the buffer.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TensorMap {
-    /// The buffer.
-    pub(super) buffer: String,
-    /// Bytes from its start to the first element.
-    #[serde(default)]
-    pub(super) offset: u64,
-    /// Extents in elements; of the buffer by default.
-    pub(super) dims: Option<Vec<u64>>,
-    /// Bytes from one line, plane and so on to the next; dense by default.
-    pub(super) strides: Option<Vec<u64>>,
-    /// The box in elements.
-    #[serde(rename = "box")]
-    pub(super) boxed: Vec<u32>,
-    /// Element strides; 1 by default.
-    pub(super) element_strides: Option<Vec<u32>>,
-    /// Bytes of the swizzle's span: 0, 32, 64 or 128.
-    #[serde(default)]
-    pub(super) swizzle: u32,
-    /// Elements outside are NaN and not zero.
-    #[serde(default)]
-    pub(super) fill_nan: bool,
-}
-
-/// A finding that is accepted.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Allow {
-    /// A line of the PTX, or `file:line` of the source.
-    pub(super) line: Line,
-    /// Only findings of this class.
-    pub(super) class: Option<String>,
-    /// Why.
-    pub(super) reason: String,
-}
-
-/// A line of the PTX, or of the source.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Line {
-    Text(u32),
-    Source(String),
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use bsr_trial::sanitize::Line;
 
     use super::*;
 

@@ -4,34 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bsr::{Dense, Layout};
-use bsr_simulator::{BufferId, GlobalMemory};
+use bsr_simulator::GlobalMemory;
+use bsr_trial::sanitize::{Element, Placed};
 
 use super::super::exit::Failure;
-use super::element::Element;
 use super::launch::{Buffer, Values};
 use super::npy;
-
-/// A buffer in the simulator's memory.
-#[derive(Clone, Debug)]
-pub(super) struct Placed {
-    pub(super) id: BufferId,
-    pub(super) element: Element,
-    /// Elements in each dimension, the last one innermost.
-    pub(super) shape: Vec<u64>,
-    /// Bytes of a row, and from one to the next.
-    pub(super) rows: (u64, u64),
-}
-
-impl Placed {
-    /// The elements without what is between rows.
-    pub(super) fn elements(&self, bytes: &[u8]) -> Vec<u8> {
-        let (row, pitch) = self.rows;
-        if row == pitch {
-            return bytes.to_vec();
-        }
-        bytes.chunks(pitch as usize).flat_map(|line| line[..row as usize].to_vec()).collect()
-    }
-}
 
 /// The most bytes of one buffer.
 const MOST: u64 = 1 << 34;

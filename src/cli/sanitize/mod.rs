@@ -1,8 +1,5 @@
 //! `bsr sanitize KERNEL.ptx`: the simulator for PTX of any origin, launched as a file describes.
 
-mod classes;
-mod element;
-mod findings;
 mod launch;
 mod memory;
 mod npy;
@@ -11,24 +8,18 @@ mod report;
 mod results;
 mod template;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use bsr_simulator::{GlobalMemory, Launch, Module, Options, parse, simulate};
-use bsr_trial::simulate::{order, schedule};
+use bsr_simulator::{Launch, Module, parse};
+use bsr_trial::sanitize::{self, Allow, Limits, Prepared, Problem, Subject};
 
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
 use super::{input, line, say};
-use classes::Class;
-use findings::Problem;
-use launch::{Allow, LaunchFile};
-use memory::Placed;
-use report::{Format, Subject};
-use results::Expected;
+use launch::LaunchFile;
+use report::Format;
 
 /// Run PTX of any origin on the simulator: races, barriers, bounds, deadlocks.
 #[derive(Debug, clap::Args)]
@@ -66,7 +57,7 @@ pub(super) struct Args {
     seed: u64,
     /// Accept findings at a line of the PTX or of the source, `LINE=REASON` or `FILE:LINE=REASON`; `LINE:CLASS=REASON`
     /// accepts one class.
-    #[arg(long, value_parser = findings::rule, value_name = "LINE=REASON")]
+    #[arg(long, value_parser = sanitize::rule, value_name = "LINE=REASON")]
     allow: Vec<Allow>,
     /// Warp instructions after which a cluster is stopped.
     #[arg(long, default_value = "50000000", value_name = "COUNT")]
@@ -101,20 +92,8 @@ fn module(path: &Path) -> Result<Module, Failure> {
 }
 
 /// The kernel that is meant.
-fn entry<'m>(module: &'m Module, asked: Option<&'m str>) -> Result<&'m str, Failure> {
-    let all: Vec<&str> = module.entries().collect();
-    match (asked, all.as_slice()) {
-        (Some(name), _) if all.contains(&name) => Ok(name),
-        (Some(name), _) => {
-            Err(Failure::bad_input(format!("the text has no kernel `{name}`; it has {}", all.join(", "))))
-        }
-        (None, [one]) => Ok(one),
-        (None, []) => Err(Failure::bad_input("the text has no kernel (.entry)")),
-        (None, many) => {
-            let fact = format!("the text has {} kernels: {}", many.len(), many.join(", "));
-            Err(Failure::bad_input(format!("{fact}\n  help: entry = \"..\" in the launch file, or --entry")))
-        }
-    }
+fn entry<'m>(module: &'m Module, asked: Option<&str>) -> Result<&'m str, Failure> {
+    Ok(sanitize::entry(module, asked, "entry = \"..\" in the launch file, or --entry")?)
 }
 
 /// `--launch-from`
@@ -126,26 +105,13 @@ fn describe(path: &Path, args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A launch that is ready to run.
-struct Ready<'m> {
-    module: &'m Module,
-    entry: &'m str,
-    file: LaunchFile,
-    launch: Launch,
-    memory: GlobalMemory,
-    placed: BTreeMap<String, Placed>,
-    expected: Expected,
-}
-
-fn prepare<'m>(module: &'m Module, path: &Path, args: &'m Args) -> Result<Ready<'m>, Failure> {
+/// The launch of a file, and what the file accepts.
+fn prepare<'m>(module: &'m Module, path: &Path, args: &Args) -> Result<(Prepared<'m>, Vec<Allow>), Failure> {
     let text = input::text(path)?;
     let file: LaunchFile =
         toml::from_str(&text).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
-    findings::check(&file.allow)?;
-    let asked = args.entry.as_deref().or(file.entry.as_deref()).map(str::to_owned);
-    let name = entry(module, asked.as_deref())?.to_owned();
-    // The name lives as long as the module.
-    let entry = module.entries().find(|entry| *entry == name).unwrap_or_default();
+    sanitize::check(&file.allow)?;
+    let entry = entry(module, args.entry.as_deref().or(file.entry.as_deref()))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let (memory, placed) = memory::place(&file.buffers, folder)?;
     let params = module.signature(entry).map(|signature| signature.params).unwrap_or_default();
@@ -156,85 +122,39 @@ fn prepare<'m>(module: &'m Module, path: &Path, args: &'m Args) -> Result<Ready<
         shared_bytes: file.shared,
         params: params::pass(&params, &file.params, &placed)?,
     };
-    let expected = Expected::new(&file.buffers, &placed, &memory, folder)?;
-    Ok(Ready { module, entry, file, launch, memory, placed, expected })
+    let buffers = results::expected(&file.buffers, &placed, &memory, folder)?;
+    Ok((Prepared { module, entry, launch, memory, buffers, dependent: file.dependent }, file.allow))
 }
 
 fn sanitize(ptx: &Path, path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let module = module(ptx)?;
-    let mut ready = prepare(&module, path, args)?;
-    let start = Instant::now();
-    let (mut problems, mut steps, mut names) = (Vec::new(), 0, Vec::new());
-    for number in 0..args.schedules {
-        let options = Options {
-            max_steps: args.max_steps,
-            max_findings: Options::default().max_findings,
-            dependent: ready.file.dependent,
-            ..schedule(args.seed, number)
-        };
-        let name = order(&options);
-        steps += once(&mut ready, &options, &name, args.results.as_deref().filter(|_| number == 0), &mut problems)?;
-        names.push(name);
+    let (ready, accepted) = prepare(&module, path, args)?;
+    let limits = Limits { schedules: args.schedules, seed: args.seed, max_steps: args.max_steps };
+    let mut checked = ready.run(&limits)?;
+    if let Some(folder) = &args.results {
+        fs::create_dir_all(folder)?;
+        for sanitize::Buffer { name, place, .. } in &ready.buffers {
+            let data = place.elements(&checked.left);
+            fs::write(folder.join(format!("{name}.npy")), npy::file(place.element, &place.shape, &data))?;
+        }
     }
-    let rules: Vec<Allow> = args.allow.iter().chain(&ready.file.allow).cloned().collect();
-    for rule in findings::allow(&mut problems, &rules) {
+    let rules: Vec<Allow> = args.allow.iter().cloned().chain(accepted).collect();
+    for rule in sanitize::allow(&mut checked.problems, &rules) {
         say(format_args!("warning: no finding is at {:?}, which is allowed: {}", rule.line, rule.reason));
     }
     for line in module.prints(ready.entry) {
         say(format_args!("note: what line {line} prints is not shown"));
     }
     let path = ptx.display().to_string();
-    let subject =
-        Subject { path: &path, entry: ready.entry, schedules: names, steps, seconds: start.elapsed().as_secs_f64() };
-    write(&problems, &subject, args, out)?;
-    Ok(if problems.iter().any(Problem::counts) { Exit::Wrong } else { Exit::Done })
-}
-
-/// One schedule; the warp instructions that it took.
-fn once(
-    ready: &mut Ready<'_>,
-    options: &Options,
-    name: &str,
-    results: Option<&Path>,
-    problems: &mut Vec<Problem>,
-) -> Result<u64, Failure> {
-    let mut memory = ready.memory.clone();
-    let report = simulate(ready.module, ready.entry, &ready.launch, &mut memory, options)
-        .map_err(|error| Failure::bad_input(format!("the launch cannot be made: {error}")))?;
-    let stopped = findings::is_stopped(&report.findings);
-    let clusters = ready.launch.cluster != [1; 3];
-    findings::add(problems, report.findings, name, (ready.module, clusters));
-    if !stopped {
-        let wrong = ready.expected.compare(&ready.file.buffers, &ready.placed, &memory);
-        wrong.into_iter().for_each(|(class, message)| add_wrong(problems, class, message, name));
-    }
-    if let Some(folder) = results {
-        fs::create_dir_all(folder)?;
-        for (buffer, place) in &ready.placed {
-            let data = place.elements(memory.bytes(place.id));
-            fs::write(folder.join(format!("{buffer}.npy")), npy::file(place.element, &place.shape, &data))?;
-        }
-    }
-    Ok(report.cost.steps)
-}
-
-fn add_wrong(problems: &mut Vec<Problem>, class: Class, message: String, schedule: &str) {
-    let buffer = |message: &str| message.split(": ").next().unwrap_or_default().to_owned();
-    let same = |problem: &&mut Problem| problem.class == class && buffer(&problem.message) == buffer(&message);
-    match problems.iter_mut().find(same) {
-        Some(known) => {
-            known.times += 1;
-            known.schedules.push(schedule.to_owned());
-        }
-        None => problems.push(Problem {
-            class,
-            message,
-            places: Vec::new(),
-            schedules: vec![schedule.to_owned()],
-            times: 1,
-            allowed: None,
-        }),
-    }
+    let subject = Subject {
+        path: &path,
+        entry: ready.entry,
+        schedules: checked.schedules,
+        steps: checked.steps,
+        seconds: checked.seconds,
+    };
+    write(&checked.problems, &subject, args, out)?;
+    Ok(if checked.problems.iter().any(Problem::counts) { Exit::Wrong } else { Exit::Done })
 }
 
 /// Writes the report in the form that is asked for.
@@ -244,26 +164,14 @@ fn write(problems: &[Problem], subject: &Subject<'_>, args: &Args, out: &mut dyn
         Format::Text => {
             line(&mut text, "kernel", format_args!("{} of {}", subject.entry, subject.path))?;
             line(&mut text, "schedules", subject.schedules.join(", "))?;
-            report::text(problems, subject, &mut text)?;
-            line(&mut text, "verdict", verdict(problems, subject))?;
+            sanitize::text(problems, subject, &mut text)?;
+            line(&mut text, "verdict", sanitize::verdict(problems, subject))?;
         }
-        Format::Json => writeln!(text, "{:#}", report::as_json(problems, subject))?,
+        Format::Json => writeln!(text, "{:#}", sanitize::as_json(problems, subject))?,
         Format::Sarif => writeln!(text, "{:#}", report::sarif(problems, subject))?,
     }
     match &args.output {
         Some(path) => output::write_text(path, &String::from_utf8_lossy(&text)).map(|_| ()),
         None => Ok(out.write_all(&text)?),
-    }
-}
-
-fn verdict(problems: &[Problem], subject: &Subject<'_>) -> String {
-    let count = problems.iter().filter(|problem| problem.counts()).count();
-    let others = problems.len() - count;
-    let rest = if others == 0 { String::new() } else { format!(", {others} allowed or noted") };
-    let work = format!("{} warp instructions in {:.1} s", subject.steps, subject.seconds);
-    match count {
-        0 => format!("passes: no finding{rest}; {work}"),
-        1 => format!("FAILS: 1 finding{rest}; {work}"),
-        many => format!("FAILS: {many} findings{rest}; {work}"),
     }
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use bsr::read::npy_elements;
+use bsr_trial::sanitize::Element;
 
 use super::super::exit::Failure;
-use super::element::Element;
 
 /// Reads an array of elements of a type: its shape and its bytes.
 ///

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bsr_simulator::{Param as Passed, Parameter, Swizzle, TensorMapDesc};
+use bsr_simulator::{Param as Passed, Parameter};
+use bsr_trial::sanitize::{Element, Placed};
 
 use super::super::exit::Failure;
-use super::element::Element;
-use super::launch::{Number, Param, TensorMap};
-use super::memory::Placed;
+use super::launch::{Number, Param};
 
 /// The values of a kernel's parameters.
 ///
@@ -43,7 +42,7 @@ fn one(declared: &Parameter, given: &Param, placed: &BTreeMap<String, Placed>) -
             Ok(if given.offset == 0 { Passed::Buffer(id) } else { Passed::BufferAt(id, given.offset) })
         }
         (None, Some(value), None) => number(declared, given.element, value),
-        (None, None, Some(map)) => tensor_map(map, buffer(&map.buffer)?).map(Passed::TensorMap),
+        (None, None, Some(map)) => map.of(buffer(&map.buffer)?).map(Passed::TensorMap),
         _ => Err("one of `buffer`, `value` and `tensor_map` says what is passed".into()),
     }
 }
@@ -77,33 +76,4 @@ fn number(declared: &Parameter, element: Option<Element>, value: &Number) -> Res
         ));
     }
     Ok(Passed::Bytes(bytes))
-}
-
-fn tensor_map(map: &TensorMap, of: &Placed) -> Result<TensorMapDesc, String> {
-    let dims = map.dims.clone().unwrap_or_else(|| of.shape.iter().rev().copied().collect());
-    let strides = map.strides.clone().unwrap_or_else(|| {
-        // The buffer's own pitch, then whole planes.
-        let mut stride = if map.dims.is_none() { of.rows.1 } else { dims[0] * of.element.bytes() as u64 };
-        let outer = dims.iter().skip(1);
-        let mut all = Vec::new();
-        for extent in outer {
-            all.push(stride);
-            stride *= extent;
-        }
-        all
-    });
-    let Some(swizzle) = Swizzle::from_span(map.swizzle) else {
-        return Err(format!("a swizzle spans 0, 32, 64 or 128 bytes, not {}", map.swizzle));
-    };
-    Ok(TensorMapDesc {
-        buffer: of.id,
-        offset: map.offset,
-        element: of.element.of_map(),
-        element_strides: map.element_strides.clone().unwrap_or_else(|| vec![1; dims.len()]),
-        dims,
-        strides,
-        box_dims: map.boxed.clone(),
-        swizzle,
-        fill_nan: map.fill_nan,
-    })
 }

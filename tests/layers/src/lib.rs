@@ -200,7 +200,7 @@ fn the_library_has_few_public_items() {
 fn trial() {
     let layers = [
         "failure", "memory", "planned", "request", "workload", "verify", "writers", "reasons", "problem", "simulate",
-        "gpu", "kinds", "check", "subject",
+        "sanitize", "gpu", "kinds", "check", "subject",
     ];
     check(&Crate::read("trial"), "", &layers);
 }

@@ -1,14 +1,17 @@
 //! Types of elements: their bytes, as numbers.
 
-use bsr::{e4m3, e5m2};
+use bsr_runtime::{Element as _, e4m3, e5m2};
 use bsr_simulator::TensorElement;
 use half::{bf16, f16};
 use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error, StrDeserializer};
 
 /// The type of an element of a buffer, or of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Element {
+#[allow(missing_docs)]
+pub enum Element {
     U8,
     I8,
     U16,
@@ -28,7 +31,14 @@ pub(super) enum Element {
 }
 
 impl Element {
-    pub(super) fn bytes(self) -> usize {
+    /// The type of this name, as in a launch file.
+    pub fn named(name: &str) -> Option<Self> {
+        let word: StrDeserializer<'_, Error> = name.into_deserializer();
+        Self::deserialize(word).ok()
+    }
+
+    /// Bytes of one.
+    pub fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 | Self::E4m3 | Self::E5m2 => 1,
             Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
@@ -37,12 +47,13 @@ impl Element {
         }
     }
 
-    pub(super) fn is_float(self) -> bool {
+    /// Whether it has fractions.
+    pub fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64 | Self::E4m3 | Self::E5m2)
     }
 
     /// Its name in numpy, and of what numpy lacks that of the integers of the same size.
-    pub(super) fn numpy(self) -> &'static str {
+    pub fn numpy(self) -> &'static str {
         match self {
             Self::U8 | Self::E4m3 | Self::E5m2 => "u1",
             Self::I8 => "i1",
@@ -59,7 +70,7 @@ impl Element {
     }
 
     /// Appends a number in this type: rounded to it, an integer to its end.
-    pub(super) fn put(self, value: f64, out: &mut Vec<u8>) {
+    pub fn put(self, value: f64, out: &mut Vec<u8>) {
         match self {
             Self::U8 => out.push(value as u8),
             Self::I8 => out.extend((value as i8).to_le_bytes()),
@@ -73,8 +84,8 @@ impl Element {
             Self::Bf16 => out.extend(bf16::from_f64(value).to_le_bytes()),
             Self::F32 => out.extend((value as f32).to_le_bytes()),
             Self::F64 => out.extend(value.to_le_bytes()),
-            Self::E4m3 => out.extend(<e4m3 as bsr::Element>::to_bytes(&[bsr::Element::from_f64(value)])),
-            Self::E5m2 => out.extend(<e5m2 as bsr::Element>::to_bytes(&[bsr::Element::from_f64(value)])),
+            Self::E4m3 => out.extend(e4m3::to_bytes(&[e4m3::from_f64(value)])),
+            Self::E5m2 => out.extend(e5m2::to_bytes(&[e5m2::from_f64(value)])),
         }
     }
 
@@ -91,8 +102,8 @@ impl Element {
             Self::Bf16 => f64::from(bf16::from_bits(number as u16)),
             Self::F32 => f64::from(f32::from_bits(number as u32)),
             Self::F64 => f64::from_bits(number),
-            Self::E4m3 => bsr::Element::to_f64(<e4m3 as bsr::Element>::from_bytes(bytes)[0]),
-            Self::E5m2 => bsr::Element::to_f64(<e5m2 as bsr::Element>::from_bytes(bytes)[0]),
+            Self::E4m3 => e4m3::from_bytes(bytes)[0].to_f64(),
+            Self::E5m2 => e5m2::from_bytes(bytes)[0].to_f64(),
         }
     }
 

@@ -1,35 +1,61 @@
 //! What the runs have found: each defect once, with the schedules that showed it and where it comes from.
 
 use bsr_simulator::{Finding, Module, Origin, Side};
+use serde::Deserialize;
 
-use super::super::exit::Failure;
 use super::classes::{Class, Level, class_of, classes};
-use super::launch::{Allow, Line};
+use crate::Failure;
+
+/// A finding that is accepted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allow {
+    /// A line of the PTX, or `file:line` of the source.
+    pub line: Line,
+    /// Only findings of this class.
+    pub class: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// A line of the PTX, or of the source.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+#[allow(missing_docs)]
+pub enum Line {
+    Text(u32),
+    Source(String),
+}
 
 /// A defect, or what looks like one.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
-    pub(super) class: Class,
-    pub(super) message: String,
-    pub(super) places: Vec<Place>,
+pub struct Problem {
+    /// What it is.
+    pub class: Class,
+    /// The fact in words.
+    pub message: String,
+    /// The instructions that take part.
+    pub places: Vec<Place>,
     /// The schedules that showed it, in words.
-    pub(super) schedules: Vec<String>,
+    pub schedules: Vec<String>,
     /// How often, over all of them.
-    pub(super) times: u64,
+    pub times: u64,
     /// Why it is accepted, if it is.
-    pub(super) allowed: Option<String>,
+    pub allowed: Option<String>,
 }
 
 /// An instruction that takes part.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) side: Side,
-    pub(super) origin: Option<Origin>,
+pub struct Place {
+    /// The instruction, and who executes it.
+    pub side: Side,
+    /// Where it comes from, if the text tells.
+    pub origin: Option<Origin>,
 }
 
 impl Problem {
     /// Whether the command fails for it.
-    pub(super) fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.class.level == Level::Error && self.allowed.is_none()
     }
 }
@@ -76,7 +102,7 @@ pub(super) fn is_stopped(found: &[Finding]) -> bool {
 }
 
 /// Marks what is accepted. The rules that accept nothing are returned.
-pub(super) fn allow<'r>(all: &mut [Problem], rules: &'r [Allow]) -> Vec<&'r Allow> {
+pub fn allow<'r>(all: &mut [Problem], rules: &'r [Allow]) -> Vec<&'r Allow> {
     let mut unused: Vec<&Allow> = rules.iter().collect();
     for problem in all {
         if let Some(rule) = rules.iter().find(|rule| accepts(rule, problem)) {
@@ -104,7 +130,7 @@ fn accepts(rule: &Allow, problem: &Problem) -> bool {
 ///
 /// # Errors
 /// What is not of this form.
-pub(super) fn rule(text: &str) -> Result<Allow, String> {
+pub fn rule(text: &str) -> Result<Allow, String> {
     let Some((place, reason)) = text.split_once('=').filter(|(_, reason)| !reason.trim().is_empty()) else {
         return Err("write LINE=REASON, for instance `207=the lock is polled`".into());
     };
@@ -126,7 +152,7 @@ pub(super) fn rule(text: &str) -> Result<Allow, String> {
 ///
 /// # Errors
 /// Bad input: an unknown class, or no reason.
-pub(super) fn check(rules: &[Allow]) -> Result<(), Failure> {
+pub fn check(rules: &[Allow]) -> Result<(), Failure> {
     for rule in rules {
         if let Some(name) = rule.class.as_ref().filter(|name| !classes().any(|class| class.name == **name)) {
             let known: Vec<&str> = classes().map(|class| class.name).collect();

@@ -4,7 +4,7 @@ use bsr_simulator::{Finding, FindingKind};
 
 /// How serious a class is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub enum Level {
     /// A defect.
     Error,
     /// What is common and does no harm: reported, and no reason to fail.
@@ -13,12 +13,13 @@ pub(super) enum Level {
 
 /// A class of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Class {
+pub struct Class {
     /// As in `--allow`, in JSON and in SARIF; the heading of its section in the book.
-    pub(super) name: &'static str,
-    pub(super) level: Level,
+    pub name: &'static str,
+    /// How serious it is.
+    pub level: Level,
     /// What it is.
-    pub(super) what: &'static str,
+    pub what: &'static str,
 }
 
 const fn error(name: &'static str, what: &'static str) -> Class {
@@ -100,7 +101,7 @@ pub(super) fn class_of(finding: &Finding, clusters: bool) -> Class {
 }
 
 /// All classes.
-pub(super) fn classes() -> impl Iterator<Item = Class> {
+pub fn classes() -> impl Iterator<Item = Class> {
     CLASSES.iter().map(|(_, class)| *class).chain([COPY_FENCE, OWN_INIT_FENCE, WRONG_RESULT, UNSTABLE_RESULT])
 }
 
