@@ -39,9 +39,16 @@ const DEEPEST: usize = 16;
 impl Origins {
     pub(crate) fn new(text: &str) -> Self {
         let mut out = Self::default();
+        // LLVM counts on from the statement, a line for each line of its assembly: those are no lines of the source.
+        let mut assembly = false;
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim_start();
-            if let Some(rest) = line.strip_prefix(".loc") {
+            match line {
+                "// begin inline asm" => assembly = true,
+                "// end inline asm" => assembly = false,
+                _ => {}
+            }
+            if let Some(rest) = line.strip_prefix(".loc").filter(|_| !assembly) {
                 if let Some(loc) = loc(rest) {
                     out.from.push((number, out.all.len()));
                     out.all.push(loc);
@@ -108,5 +115,13 @@ mod tests {
         assert_eq!((origin(4).file.as_str(), origin(4).line), ("b.py", 40));
         assert_eq!(origin(4).inlined, [("/src/a.py".to_owned(), 8)]);
         assert_eq!(Origins::new("add").of(1), None);
+    }
+
+    #[test]
+    fn all_lines_of_inline_assembly_have_the_origin_of_their_statement() {
+        let text = ".loc 1 7 4\n\t// begin inline asm\n.loc 1 7 4\nmov\n.loc 1 8 4\nld\n\n\t// end inline asm\nadd\n.loc 1 9 1\nst";
+        let origins = Origins::new(text);
+        let line = |of| origins.of(of).unwrap().line;
+        assert_eq!([4, 6, 9, 11].map(line), [7, 7, 7, 9]);
     }
 }
