@@ -12,6 +12,7 @@ Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
 Models      bsr_gemm.transformers, bsr_gemm.stk: names of other libraries (with these, or with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
 Choices     explain, tune, sweep, set_tuning
+Sanitizer   sanitize, TensorMap, SanitizeReport, SanitizeError: Triton's kernels and PTX of any origin on the simulator
 
 Modules whose names begin with an underscore are not for import.
 """
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ._lib._device_patterns import DevicePattern
     from ._lib._flex import flex_attention
     from ._lib._pages import PageTable, paged_attention
+    from ._lib._sanitize import SanitizeError, SanitizeReport, TensorMap, sanitize
 
 __all__ = [
     "ACTIVATIONS",
@@ -60,8 +62,11 @@ __all__ = [
     "PageTable",
     "Pattern",
     "Rows",
+    "SanitizeError",
+    "SanitizeReport",
     "Sharding",
     "Simulation",
+    "TensorMap",
     "Sweep",
     "__version__",
     "attention",
@@ -78,6 +83,7 @@ __all__ = [
     "nn",
     "paged_attention",
     "sampled",
+    "sanitize",
     "sddmm",
     "set_tuning",
     "shard_cols",
@@ -105,8 +111,8 @@ def empty_cache() -> None:
         gpu.empty_cache()
 
 
-#: Layers, and patterns of tensors: they need PyTorch, which is imported where they are asked for.
-_OF_TORCH = {
+#: What is imported where it is asked for: layers and patterns of tensors, which need PyTorch, and the sanitizer.
+_LATER = {
     "nn": ".nn",
     "DeviceMask": "._lib._device_masks",
     "DevicePattern": "._lib._device_patterns",
@@ -114,13 +120,17 @@ _OF_TORCH = {
     "flex_attention": "._lib._flex",
     "PageTable": "._lib._pages",
     "paged_attention": "._lib._pages",
+    "SanitizeError": "._lib._sanitize",
+    "SanitizeReport": "._lib._sanitize",
+    "TensorMap": "._lib._sanitize",
+    "sanitize": "._lib._sanitize",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_TORCH:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_OF_TORCH[name], __name__)
+    module = importlib.import_module(_LATER[name], __name__)
     return module if name == "nn" else getattr(module, name)
 
 

@@ -13,6 +13,7 @@ mod gpu;
 mod memory;
 mod pattern;
 mod plan;
+mod sanitize;
 mod shard;
 mod simulate;
 mod threads;
@@ -42,6 +43,8 @@ mod _native {
     use crate::pattern::Pattern;
     #[pymodule_export]
     use crate::plan::{Kernel, gradient_kernels, plan};
+    #[pymodule_export]
+    use crate::sanitize::Foreign;
     #[pymodule_export]
     use crate::shard::balanced;
     #[pymodule_export]

@@ -13,6 +13,8 @@ _Further = tuple[str, str, str, int, int, int]
 # Address, element type, sizes and strides of four dimensions.
 _Tensor = tuple[int, str, list[int], list[int]]
 
+_Sizes = tuple[int, int, int]
+
 __version__: str
 
 class Error(ValueError): ...
@@ -207,6 +209,23 @@ class Batch:
         cls, kernel: Loaded, problems: list[tuple[Pattern, int, tuple[int, _Shape], tuple[int, _Shape]]]
     ) -> Batch: ...
     def launch(self, stream: int) -> None: ...
+
+@final
+class Foreign:
+    def __new__(cls, ptx: str, name: str | None = None) -> Foreign: ...
+    entry: str
+    # Name, bytes, type, and what it is: `value`, `buffer` or `tensor map`.
+    params: list[tuple[str, int, str, str]]
+    # Threads of a block and blocks of a cluster.
+    required: tuple[_Sizes | None, _Sizes | None]
+    def run(
+        self,
+        shape: tuple[_Sizes, _Sizes, _Sizes, int, bool],
+        arrays: list[tuple[str, int, int, str, list[int], int, bool]],
+        arguments: list[bytes | int | tuple],
+        asked: tuple[int, int, int, float | None],
+        accepted: list[str],
+    ) -> tuple[str, str, list[bytes], list[str]]: ...
 
 def attend(
     mask: AttentionMask,
