@@ -26,6 +26,9 @@ type Declared = (String, u32, String, &'static str);
 /// The report as JSON, the same for people, what the arrays hold afterwards, remarks.
 type Sanitized = (String, String, Vec<Py<PyBytes>>, Vec<String>);
 
+/// The number of an array, extents, strides in bytes, the box, element strides, the swizzle's span, whether NaN is outside.
+type Mapped = (usize, Option<Vec<u64>>, Option<Vec<u64>>, Vec<u32>, Option<Vec<u32>>, u32, bool);
+
 /// What a parameter is given.
 #[derive(FromPyObject)]
 enum Argument {
@@ -33,8 +36,8 @@ enum Argument {
     Value(PyBackedBytes),
     /// The address of an array, by its number.
     Buffer(usize),
-    /// The number of an array, extents, strides in bytes, the box, element strides, the swizzle's span, whether NaN is outside.
-    Map((usize, Option<Vec<u64>>, Option<Vec<u64>>, Vec<u32>, Option<Vec<u32>>, u32, bool)),
+    /// A tensor map of an array.
+    Map(Mapped),
 }
 
 /// A kernel of a text.
