@@ -60,6 +60,14 @@ impl RowTerms {
         self.places(at).map(|place| self.values[place])
     }
 
+    /// The same of the queries beyond the last one, to the end of the last block, each with its head counted through problems.
+    pub fn beyond(&self) -> impl Iterator<Item = (usize, [f32; 2])> + '_ {
+        let heads = self.values.chunks_exact((2 * self.in_blocks).max(1));
+        heads.enumerate().flat_map(move |(head, values)| {
+            (self.queries..self.in_blocks).map(move |row| (head, [values[row], values[self.in_blocks + row]]))
+        })
+    }
+
     fn places(&self, at: usize) -> [usize; 2] {
         let first = at / self.queries * 2 * self.in_blocks + at % self.queries;
         [first, first + self.in_blocks]

@@ -3,7 +3,7 @@
 use bsr_codegen::KernelSpec;
 
 use super::classes::{RINGS, number};
-use super::prey;
+use super::{Harmless, prey};
 use crate::hunt;
 use crate::operators::{self, Change, join, parts};
 
@@ -22,6 +22,13 @@ const KERNELS: &[&str] = &[
      scale / (t * cap)) } else { -inf }\"",
     "op = attention_dkv, bm = 128, bn = 128, bk = 64, stages = 2",
 ];
+
+/// Mutants that change nothing that a kernel of dQ does.
+pub(super) const HARMLESS: &[Harmless] = &[(
+    "do not wait",
+    "bra $fixed_empty",
+    "the wait for O's place at the tile before has seen both consumers store dQ of the one before that, whose rows these are",
+)];
 
 /// Kernels that a debug build takes, and one mutant in so many of them, unless `BSR_MUTANTS` asks for others.
 const FEW: &[&str] = KERNELS.split_at(2).0;

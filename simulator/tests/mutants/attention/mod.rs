@@ -7,7 +7,7 @@
 mod classes;
 mod gradient;
 
-use bsr_codegen::Plan;
+use bsr_codegen::{Op, Plan};
 
 use crate::families::some;
 use crate::hunt::{self, Hunt, Prey};
@@ -48,8 +48,10 @@ fn dropped(s: &str, opcodes: &[&str]) -> Option<String> {
     opcodes.iter().any(|opcode| p.opcode.starts_with(opcode)).then(String::new)
 }
 
-/// Mutants that change nothing that a kernel does: operator, words of the statement, and why.
-const HARMLESS: &[(&str, &str, &str)] = &[
+/// A mutant that changes nothing that a kernel does: operator, words of the statement, and why.
+type Harmless = (&'static str, &'static str, &'static str);
+
+const HARMLESS: &[Harmless] = &[
     ("compare with one more", "%r_tid", "another thread does it"),
     (
         "arrive, do not wait",
@@ -64,6 +66,7 @@ const HARMLESS: &[(&str, &str, &str)] = &[
     ("relax a release", "red.release.gpu", "the fence.acq_rel.gpu of the same thread before it orders as much"),
     ("drop a fence", "fence.acq_rel", "the release that follows orders as much"),
     ("32-bit address", "%r_t, %r_queries", "a device holds fewer rows of O than 2^32"),
+    ("32-bit address", "%r_t, %r_block_queries", "a device holds fewer rows of O than 2^31"),
     ("32-bit address", "%r_head, %r_stride", "no vector of these problems has 2^32 elements"),
     (
         "drop a shuffle",
@@ -85,8 +88,12 @@ fn prey(spec: &str) -> Prey<'_> {
         [operators::OPERATORS, heldout::OPERATORS, SOFTMAX].map(|list| operators::mutants(ptx.text(), list, 1));
     assert!(mutants.iter().all(|list| list.len() >= 6), "{spec}: few mutants");
     let of_classes = classes::mutants(plan.spec(), ptx.text());
-    let why = |name: &str| {
-        let known = HARMLESS.iter().find(|(operator, words, _)| name.starts_with(operator) && name.contains(words));
+    let of_gradients = if parsed.op == Op::AttentionDq { gradient::HARMLESS } else { &[] };
+    let why = move |name: &str| {
+        let known = HARMLESS
+            .iter()
+            .chain(of_gradients)
+            .find(|(operator, words, _)| name.starts_with(operator) && name.contains(words));
         known.map(|(.., why)| *why)
     };
     Prey {

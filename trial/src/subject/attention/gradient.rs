@@ -133,10 +133,17 @@ impl<T: Element> Backward<T> {
     pub fn fault_of_terms(&self, terms: &RowTerms) -> Option<String> {
         let Shape { heads, queries, columns, .. } = self.shape;
         let bm = self.mask.block().0;
-        let has_blocks = |at: usize| {
-            let list = &self.mask.lists()[self.mask.pattern(at / (heads * queries), at / queries % heads, heads)];
-            list.row(at % queries / bm).next().is_some()
+        let stores = |head: usize, query: usize| {
+            let list = &self.mask.lists()[self.mask.pattern(head / heads, head % heads, heads)];
+            list.row(query / bm).next().is_some()
         };
+        let has_blocks = |at: usize| stores(at / queries, at % queries);
+        let mut beyond = terms.beyond().filter(|(head, _)| stores(*head, queries - 1));
+        if let Some((head, of)) = beyond.find(|(_, of)| *of != [f32::NEG_INFINITY, 0.0]) {
+            return Some(format!(
+                "wrong terms beyond the last query\n  of head {head} they are {of:?}, not [-inf, 0.0]"
+            ));
+        }
         let right = self.saved().delta(&self.shape);
         (0..right.len()).filter(|at| has_blocks(*at)).find_map(|at| {
             let [exponent, delta] = terms.of_query(at).map(f64::from);
