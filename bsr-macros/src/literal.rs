@@ -10,6 +10,7 @@ pub(crate) fn element(dtype: Dtype) -> TokenStream {
         Dtype::F16 => quote!(::bsr::f16),
         Dtype::BF16 => quote!(::bsr::bf16),
         Dtype::F32 => quote!(::core::primitive::f32),
+        Dtype::F64 => quote!(::core::primitive::f64),
         Dtype::E4M3 => quote!(::bsr::e4m3),
         Dtype::E5M2 => quote!(::bsr::e5m2),
         Dtype::I8 => quote!(::core::primitive::i8),
@@ -18,8 +19,8 @@ pub(crate) fn element(dtype: Dtype) -> TokenStream {
 }
 
 /// The names under which element types are written in signatures.
-pub(crate) const ELEMENTS: [Dtype; 7] =
-    [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::E4M3, Dtype::E5M2, Dtype::I8, Dtype::I32];
+pub(crate) const ELEMENTS: [Dtype; 8] =
+    [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64, Dtype::E4M3, Dtype::E5M2, Dtype::I8, Dtype::I32];
 
 /// The spec as a constant expression: its sizes, and a setter for every key that is not at its default.
 pub(crate) fn literal(spec: &KernelSpec) -> TokenStream {

@@ -114,7 +114,7 @@ fn errors_of_items() {
         "fn spmm(a: Bsr<f16>) -> Dense<f16>;",
         "fn spmm();",
         "fn spmm(a: Bsr<f16>, b: Dense<f16>, c: Dense<f16>);",
-        "fn spmm(a: Bsr<half>, b: Dense<e4m3>) -> Dense<f64>;",
+        "fn spmm(a: Bsr<half>, b: Dense<e4m3>) -> Dense<f128>;",
         "fn spmm(&self, a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;",
         "const unsafe extern \"C\" fn spmm<T>(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16> where T: Copy;",
         "async fn spmm(a: bsr::Bsr<half::f16>, b: Dense<f16>) -> Dense<f16>;",

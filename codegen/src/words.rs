@@ -58,6 +58,8 @@ pub enum Dtype {
     BF16,
     /// IEEE 754 binary32: 4 bytes, 24 bits of precision.
     F32,
+    /// IEEE 754 binary64: 8 bytes, 53 bits of precision.
+    F64,
     /// OCP FP8 with 4 bits of exponent and 3 of mantissa: finite up to 448, a NaN, no infinities (`e4m3fn` elsewhere).
     E4M3,
     /// OCP FP8 with 5 bits of exponent and 2 of mantissa: finite up to 57344, NaN and infinities.
@@ -73,6 +75,7 @@ vocabulary! {
         F16 = "f16",
         BF16 = "bf16",
         F32 = "f32",
+        F64 = "f64",
         E4M3 = "e4m3",
         E5M2 = "e5m2",
         I8 = "i8",
@@ -88,6 +91,7 @@ impl Dtype {
             Self::E4M3 | Self::E5M2 | Self::I8 => 1,
             Self::F16 | Self::BF16 => 2,
             Self::F32 | Self::I32 => 4,
+            Self::F64 => 8,
         }
     }
 
@@ -113,18 +117,36 @@ impl Dtype {
 
     /// True for types that products are summed in.
     pub(crate) fn is_accumulator(self) -> bool {
-        matches!(self, Self::F32 | Self::I32)
+        matches!(self, Self::F32 | Self::F64 | Self::I32)
     }
 
     /// The type in which products of this type are summed.
     pub const fn accumulator(self) -> Self {
-        if self.is_integer() { Self::I32 } else { Self::F32 }
+        match self {
+            Self::I8 | Self::I32 => Self::I32,
+            Self::F64 => Self::F64,
+            Self::F16 | Self::BF16 | Self::F32 | Self::E4M3 | Self::E5M2 => Self::F32,
+        }
+    }
+
+    /// The type in which products of this type and `other` are summed: that of the two which is more precise.
+    pub(crate) const fn accumulator_with(self, other: Self) -> Self {
+        if matches!(other, Self::F64) { Self::F64 } else { self.accumulator() }
+    }
+
+    /// The type of a product with a matrix of type `other` on the right, where nothing is said: a dense factor that is more
+    /// precise than the stored values has a result of its own type.
+    pub(crate) const fn default_out_with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::F16 | Self::BF16 | Self::F32, Self::F64) | (Self::F16 | Self::BF16, Self::F32) => other,
+            _ => self.default_out(),
+        }
     }
 
     /// The type of a product of two matrices of this type, where nothing is said.
     pub const fn default_out(self) -> Self {
         match self {
-            Self::F16 | Self::BF16 | Self::F32 => self,
+            Self::F16 | Self::BF16 | Self::F32 | Self::F64 => self,
             Self::E4M3 | Self::E5M2 => Self::BF16,
             Self::I8 | Self::I32 => Self::I32,
         }

@@ -93,6 +93,7 @@ pub(crate) fn bind<S: Session>(
             Argument::Maps => list(lists.maps)?,
             Argument::ColIdx => list(lists.columns)?,
             Argument::BlockIdx => list(lists.blocks)?,
+            Argument::RowPtr => list(lists.tiles)?,
             Argument::WorkHead => list(lists.heads)?,
             Argument::Work => list(lists.tiles)?,
             Argument::StageMetadata => list(lists.stage_metadata)?,

@@ -12,7 +12,7 @@ pub trait Number: Element + Plain {}
 impl<T: Element + Plain> Number for T {}
 
 /// Work that needs the element types of a kernel: of its sparse factor, of the dense one, and of C; these are A, B and C of
-/// `dsd` and of SDDMM. It is compiled for every combination that plans have, over thirty: what needs one or two of the types
+/// `dsd` and of SDDMM. It is compiled for every combination that plans have, about forty: what needs one or two of the types
 /// only belongs into functions of these.
 pub trait Typed {
     /// What comes of it.
@@ -34,6 +34,19 @@ pub trait Typed {
 pub fn with_types<W: Typed>(spec: &KernelSpec, work: W) -> Result<W::Output, W::Error> {
     let (sparse, dense) = if spec.op == Op::Dds { (spec.b, spec.a) } else { (spec.a, spec.b) };
     match (sparse, dense) {
+        // Of small blocks: the dense factor and C are of one type, the values of it or of a narrower one.
+        (_, Dtype::F64) if spec.out == Dtype::F64 => match sparse {
+            Dtype::F64 => return work.run::<f64, f64, f64>(),
+            Dtype::F32 => return work.run::<f32, f64, f64>(),
+            Dtype::F16 => return work.run::<f16, f64, f64>(),
+            Dtype::BF16 => return work.run::<bf16, f64, f64>(),
+            _ => {}
+        },
+        (Dtype::F16, Dtype::F32) if spec.out == Dtype::F32 => return work.run::<f16, f32, f32>(),
+        (Dtype::BF16, Dtype::F32) if spec.out == Dtype::F32 => return work.run::<bf16, f32, f32>(),
+        _ => {}
+    }
+    match (sparse, dense) {
         (Dtype::F16, Dtype::F16) => with_float::<f16, f16, W>(spec, work),
         (Dtype::BF16, Dtype::BF16) => with_float::<bf16, bf16, W>(spec, work),
         (Dtype::F32, Dtype::F32) => with_float::<f32, f32, W>(spec, work),
@@ -44,7 +57,7 @@ pub fn with_types<W: Typed>(spec: &KernelSpec, work: W) -> Result<W::Output, W::
         (Dtype::I8, Dtype::I8) if spec.out == Dtype::I32 => work.run::<i8, i8, i32>(),
         (Dtype::I8, Dtype::I8) => with_float::<i8, i8, W>(spec, work),
         (a, b) => {
-            Err(Refusal::new(format!("A is {a} and B is {b}: operands are of one type, or e4m3 and e5m2 in any mix"))
+            Err(Refusal::new(format!("A is {a} and B is {b}: operands are of one type, e4m3 and e5m2 in any mix, or floats with an f32 or f64 B and C"))
                 .help(format!("b = {a}, or dtype = f16"))
                 .into())
         }
@@ -82,14 +95,19 @@ mod tests {
 
     #[test]
     fn every_product_has_its_types_and_others_are_refused() {
-        use Dtype::{BF16, E4M3, E5M2, F16, F32, I8, I32};
+        use Dtype::{BF16, E4M3, E5M2, F16, F32, F64, I8, I32};
         let spec = |a, b, out| KernelSpec::new(64, 64, 64).a(a).b(b).out(out);
-        let all = [F16, BF16, F32, E4M3, E5M2, I8, I32];
+        let all = [F16, BF16, F32, F64, E4M3, E5M2, I8, I32];
         for (a, b, out) in all.iter().flat_map(|a| all.iter().flat_map(move |b| all.map(move |out| (*a, *b, out)))) {
-            let factors = a != I32 && (a == b || (a.is_fp8() && b.is_fp8()));
+            let factors = a != I32 && a != F64 && (a == b || (a.is_fp8() && b.is_fp8()));
             let written = [F16, BF16, F32, E4M3].contains(&out) || (out == I32 && a == I8);
+            let is_small = (b == F64 && [F64, F32, F16, BF16].contains(&a)) || (b == F32 && [F16, BF16].contains(&a));
             let found = with_types(&spec(a, b, out), Names).ok();
-            assert_eq!(found, (factors && written).then_some([a, b, out]), "{a} x {b} -> {out}");
+            assert_eq!(
+                found,
+                (factors && written || is_small && out == b).then_some([a, b, out]),
+                "{a} x {b} -> {out}"
+            );
         }
     }
 }

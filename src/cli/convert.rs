@@ -41,7 +41,8 @@ pub(super) struct Args {
     /// Replace OUT if it exists.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Round values to this type: f16, bf16 or f32. [default: the type of the file if it is one of these, otherwise f32]
+    /// Round values to this type: f16, bf16, f32 or f64. [default: that of the file, but f32 for a dense matrix in f64
+    /// and for other types]
     #[arg(long, value_parser = dtype, value_name = "TYPE")]
     dtype: Option<Dtype>,
     /// Group rows that share block columns, if the matrix then has fewer blocks; with --keep or --topk, if the kept blocks then
@@ -71,6 +72,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     match dtype {
         Dtype::F16 => finish::<f16>(args, &sparse, &structure, &progress, out),
         Dtype::BF16 => finish::<bf16>(args, &sparse, &structure, &progress, out),
+        Dtype::F64 => finish::<f64>(args, &sparse, &structure, &progress, out),
         _ => finish::<f32>(args, &sparse, &structure, &progress, out),
     }
 }
@@ -204,6 +206,6 @@ fn underflow_remedy(dtype: Dtype) -> &'static str {
 }
 
 fn dtype(text: &str) -> Result<Dtype, String> {
-    let dtypes = [Dtype::F16, Dtype::BF16, Dtype::F32];
-    dtypes.into_iter().find(|dtype| dtype.to_string() == text).ok_or_else(|| "write f16, bf16 or f32".to_owned())
+    let dtypes = [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64];
+    dtypes.into_iter().find(|dtype| dtype.to_string() == text).ok_or_else(|| "write f16, bf16, f32 or f64".to_owned())
 }

@@ -152,7 +152,7 @@ fn bad_input_exits_with_2() {
         ("--block 8x8 --keep 1.5", "a fraction above 0"),
         ("--block 8x8 --topk 0", "at least 1"),
         ("--block 8x8 --threshold nan", "at least 0"),
-        ("--block 8x8 --dtype i8", "write f16, bf16 or f32"),
+        ("--block 8x8 --dtype i8", "write f16, bf16, f32 or f64"),
         ("--block 8x8 -o a.mtx", "matrices are written as .npz or .safetensors"),
         ("--block 8x8 -o no/such/a.npz", "cannot write no/such/a.npz: No such file"),
         ("--block 8x8 --force", "--output"),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// PTX type of each register class, by the prefix of its names.
-const CLASSES: [(&str, &str); 5] =
-    [("%p_", ".pred"), ("%h_", ".b16"), ("%r_", ".b32"), ("%rd_", ".b64"), ("%f_", ".f32")];
+const CLASSES: [(&str, &str); 6] =
+    [("%p_", ".pred"), ("%h_", ".b16"), ("%r_", ".b32"), ("%rd_", ".b64"), ("%f_", ".f32"), ("%d_", ".f64")];
 
 /// `.pred %p_ready, %p_lead` and so on: one line per numbered family, the rest gathered by class.
 pub(super) fn declarations(body: &str) -> Vec<String> {

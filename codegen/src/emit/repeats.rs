@@ -47,7 +47,8 @@ fn pure(line: &str) -> Option<Vec<&str>> {
     let is_pure = statement.is_pure();
     let registers: Vec<&str> = statement.operands.into_iter().filter(|operand| operand.starts_with('%')).collect();
     // Special registers, such as `%clock`, have values of their own.
-    let is_own = |register: &&str| ["%r_", "%rd_", "%f_", "%p_", "%h_"].iter().any(|class| register.starts_with(class));
+    let is_own =
+        |register: &&str| ["%r_", "%rd_", "%f_", "%d_", "%p_", "%h_"].iter().any(|class| register.starts_with(class));
     let (written, read) = registers.split_first()?;
     (is_pure && registers.iter().all(is_own) && !read.contains(written)).then_some(registers)
 }

@@ -10,13 +10,14 @@ pub(crate) mod block_rows;
 mod keys;
 pub(crate) mod scalar;
 pub(crate) mod sddmm;
+pub(crate) mod small_blocks;
 pub(crate) mod swap_ab;
 pub(crate) mod warp;
 
 use std::sync::Arc;
 
 use crate::hopper::WGMMA_M;
-use crate::plan::{KernelPlan, PlanErrors, SparseTimesDense};
+use crate::plan::{KernelPlan, PlanError, PlanErrors, SparseTimesDense};
 use crate::spec::Target;
 use crate::{Arch, Dtype, KernelSpec, Mma, Op, Plan};
 
@@ -36,6 +37,7 @@ impl Plan {
         let target = target(spec);
         let mut errors = PlanErrors::default();
         keys::check(spec, target, &mut errors);
+        check_f64(spec, &mut errors);
         errors.check()?;
         let arch = Arch::of(target);
         let kernel: Arc<dyn KernelPlan> = match spec.mma {
@@ -47,11 +49,28 @@ impl Plan {
                 Op::AttentionDq | Op::AttentionDkv => Arc::new(attention_backward::GradientPlan::new(spec, arch)?),
             },
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
+            Mma::Scalar if small_blocks::takes(spec) => Arc::new(small_blocks::SmallBlocksPlan::new(spec, arch)?),
             Mma::Scalar => Arc::new(scalar::ScalarPlan::new(spec, arch)?),
         };
         let plan = Self::of_kernel(spec, arch, kernel);
         plan.check_launch()?;
         Ok(plan)
+    }
+}
+
+/// Small blocks alone have f64. Of several operands the first is told.
+fn check_f64(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let operands = [("a", spec.a), ("b", spec.b), ("out", spec.out), ("acc", spec.acc)];
+    let found = operands.into_iter().find(|(_, dtype)| *dtype == Dtype::F64);
+    if let Some((key, _)) = found.filter(|_| !small_blocks::takes(spec)) {
+        let narrower = if spec.mma == Mma::Scalar { Dtype::F32 } else { Dtype::F16 };
+        let key = if key == "a" { spec.type_key(key) } else { key };
+        errors.push(PlanError::new(
+            key,
+            format!("{key} = f64 is supported in small blocks alone"),
+            "their kernels have mma = scalar, bm and bk up to 8, and bn up to 16",
+            format!("{key} = {narrower}"),
+        ));
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Argument {
     Pointer(Operand),
     /// The address of the block columns: the columns of the blocks of each row of the sparse operand, as it is read.
     ColIdx,
+    /// The address of the first block of each block row of the sparse operand, and the number of its blocks.
+    RowPtr,
     /// The address of the numbers of these blocks in storage.
     BlockIdx,
     /// The address of the work plan's heads.
@@ -81,6 +83,7 @@ impl Parameter {
             Argument::Maps => "tensor maps of each problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
+            Argument::RowPtr => "the first block of each block row of A, and the number of blocks".to_owned(),
             Argument::BlockIdx => "the positions of these blocks in storage".to_owned(),
             Argument::WorkHead if op == Op::Sdd => "the number of work tiles of each CTA".to_owned(),
             Argument::WorkHead => {
@@ -108,6 +111,7 @@ impl Parameter {
             Argument::Maps
             | Argument::Pointer(_)
             | Argument::ColIdx
+            | Argument::RowPtr
             | Argument::BlockIdx
             | Argument::WorkHead
             | Argument::Work
@@ -185,6 +189,11 @@ pub enum TileScheduler {
     SharedColumns(SharedColumns),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
+    /// One CTA for so many block rows and a column tile: its threads find their blocks by the block rows' own pointers.
+    BlockRows {
+        /// Block rows of a CTA.
+        rows: u32,
+    },
     /// A persistent grid: each CTA computes the tiles of an SDDMM in its own list; see
     /// [`Plan::sddmm_tiles`](crate::Plan::sddmm_tiles).
     Sddmm,
@@ -210,6 +219,9 @@ impl TileScheduler {
             Self::Static | Self::SharedColumns(_) | Self::Sddmm => None,
             Self::StageMetadata(_) => Some("the kernel reads stage metadata of several block rows a tile"),
             Self::Attention => Some("an attention has a `DeviceMask`, and lists of its own"),
+            Self::BlockRows { .. } => {
+                Some("the kernel reads the block rows' pointers, of which a `DevicePattern` keeps others")
+            }
             Self::CtaPerBlock => Some("the kernel has a CTA for each stored block"),
         }
     }

@@ -66,6 +66,8 @@ pub enum KernelKind {
     Register,
     /// CUDA cores, 16 bytes a load.
     Vector,
+    /// CUDA cores, a group of threads for each row of small blocks: bound by memory.
+    SmallBlocks,
 }
 
 /// The threads that issue a kernel's multiplications together.
@@ -86,7 +88,7 @@ impl KernelKind {
         match self {
             Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => Unit::Warpgroups,
             Self::MmaSync | Self::Wmma { .. } => Unit::Warps,
-            Self::Atomic | Self::Register | Self::Vector => Unit::Threads,
+            Self::Atomic | Self::Register | Self::Vector | Self::SmallBlocks => Unit::Threads,
         }
     }
 
@@ -145,6 +147,7 @@ pub(super) fn settled(spec: &KernelSpec) -> KernelSpec {
         warps: None,
         shape: None,
         vector: None,
+        lanes: None,
         stages: None,
         consumers: None,
         cluster: None,

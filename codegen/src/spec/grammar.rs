@@ -209,8 +209,8 @@ impl<'r, P: Place> Reading<'r, P> {
         self.bind(Key::B, spec.b);
         // `dtype` says what C is only where that type is one of results, too.
         let out = self.operand(Key::Out, None).or(dtype.map(Dtype::default_out));
-        spec.out = out.unwrap_or(spec.a.default_out());
-        spec.acc = spec.a.accumulator();
+        spec.out = out.unwrap_or(spec.a.default_out_with(spec.b));
+        spec.acc = spec.a.accumulator_with(spec.b);
         spec.b_layout = spec.b.default_b_layout();
     }
 

@@ -37,9 +37,9 @@ keys! {
     B b: Dtype where Dtype::is_factor = (Dtype::F16) fact all
         "the element type of B", by_default "`dtype`";
     Acc acc: Dtype where Dtype::is_accumulator = (Dtype::F32) fact all
-        "the type of the accumulators", by_default "`i32` for `i8`, else `f32`";
+        "the type of the accumulators", by_default "`i32` for `i8`, `f64` for `f64`, else `f32`";
     Out out: Dtype where Dtype::is_result = (Dtype::F16) fact all
-        "the element type of C", by_default "`bf16` for FP8, `i32` for `i8`, else the type of A";
+        "the element type of C", by_default "`bf16` for FP8, `i32` for `i8`, that of B where B is more precise than A, else the type of A";
     ALayout a_layout: #[serde(default = "row_major")] Layout = (Layout::RowMajor) fact { Wgmma }
         "the layout of a dense A in memory";
     BLayout b_layout: Layout = (Layout::RowMajor) fact all
@@ -59,6 +59,8 @@ keys! {
         "the shape of a wmma fragment", by_default "`m16n16k16`";
     Vector vector: u32 = auto choice { Scalar }
         "elements of one scalar load", by_default "1";
+    Lanes lanes: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Scalar }
+        "threads of a warp that serve a block row of small blocks", by_default "32";
     Stages stages: u32 = auto choice { Wgmma MmaSync Wmma }
         "stages of the shared-memory ring", by_default "as many as fit: at most 8 for `wgmma`, 4 for the others";
     Consumers consumers: u32 = auto choice { Wgmma }

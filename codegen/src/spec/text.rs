@@ -115,8 +115,8 @@ impl KernelSpec {
     /// What everything but the operands would be, were it not written.
     fn default_beside_operands(&self) -> Self {
         Self {
-            acc: self.a.accumulator(),
-            out: self.a.default_out(),
+            acc: self.a.accumulator_with(self.b),
+            out: self.a.default_out_with(self.b),
             b_layout: self.b.default_b_layout(),
             ..Self::new(self.bm, self.bn, self.bk)
         }

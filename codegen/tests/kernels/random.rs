@@ -87,6 +87,7 @@ pub(crate) fn numbers(key: Key) -> &'static [u32] {
         Key::Swizzle => &[16, 32, 64, 128],
         Key::Pack | Key::PackHeads => &[1, 2, 3, 4, 6, 8, 16, 32, 64, 128],
         Key::Vector => &[1, 2, 4, 8],
+        Key::Lanes => &[2, 4, 8, 16, 32, 64],
         Key::KStep => &[8, 16, 32, 48, 64, 96, 128, 256],
         Key::Page => &[8, 16, 48, 64, 256],
         Key::D => &[16, 32, 64, 72, 128, 192, 256, 512],

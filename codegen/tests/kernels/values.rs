@@ -10,7 +10,7 @@ use bsr_codegen::{
 };
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 16] = [
+const GROUPS: [(&str, &[&str]); 17] = [
     (
         "dsd",
         &[
@@ -57,6 +57,10 @@ const GROUPS: [(&str, &[&str]); 16] = [
     ("wmma", &["bm = 64, bn = 64, bk = 64, mma = wmma"]),
     ("scalar", &["bm = 64, bn = 64, bk = 32, mma = scalar", "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = f32"]),
     ("scalar, atomic", &["bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic"]),
+    (
+        "small blocks",
+        &["bm = 3, bn = 4, bk = 3, mma = scalar, dtype = f64", "bm = 8, bn = 1, bk = 2, mma = scalar, dtype = f32"],
+    ),
     ("scalar, vectors", &["bm = 64, bn = 64, bk = 32, mma = scalar, vector = 8"]),
 ];
 

@@ -18,6 +18,8 @@ const SECTIONS: [(&str, &[Row]); 12] = [
             row("`dtype = f16`", "dtype = f16"),
             row("`dtype = bf16`", "dtype = bf16"),
             row("`dtype = f32`", "dtype = f32"),
+            row("`dtype = f64`", "dtype = f64"),
+            row("`dtype = f64`, blocks of 3 x 3, `bn = 1`", "bm = 3, bn = 1, bk = 3, dtype = f64"),
             row("`dtype = e4m3`", "dtype = e4m3"),
             row("`dtype = e5m2`", "dtype = e5m2"),
             row("`a = e4m3, b = e5m2`", "a = e4m3, b = e5m2"),
@@ -237,7 +239,8 @@ fn table() -> String {
 /// `yes`, a dash where the instruction's kernels do not have the key, or `no` and the numbers of the reasons.
 fn cell(mma: Mma, keys: &str, reasons: &mut Vec<String>) -> String {
     // An architecture is tried as it is; everything else on the newest that the family has.
-    let spec = format!("bm = 128, bn = 128, bk = 64, mma = {mma}, {keys}");
+    let sizes = if keys.contains("bm") { "" } else { "bm = 128, bn = 128, bk = 64, " };
+    let spec = format!("{sizes}mma = {mma}, {keys}");
     let Err(errors) = best(&spec, keys.contains("arch")) else { return "yes".to_owned() };
     let errors: Vec<String> = errors.into_iter().filter(|error| !is_of_another(error)).collect();
     if errors.is_empty() {

@@ -75,6 +75,7 @@ fn launched(plan: &Plan) -> String {
             Dtype::F16 => product_of::<f16>(plan),
             Dtype::BF16 => product_of::<bf16>(plan),
             Dtype::F32 => product_of::<f32>(plan),
+            Dtype::F64 => product_of::<f64>(plan),
             Dtype::I32 => product_of::<i32>(plan),
             Dtype::E4M3 => product_of::<e4m3>(plan),
             Dtype::E5M2 => product_of::<e5m2>(plan),

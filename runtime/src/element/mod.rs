@@ -1,4 +1,4 @@
-//! The element types of a matrix: floats of 32, 16 and 8 bits, integers of 8 and 32.
+//! The element types of a matrix: floats of 64, 32, 16 and 8 bits, integers of 8 and 32.
 
 mod fp8;
 #[cfg(test)]
@@ -17,6 +17,7 @@ mod sealed {
     impl Sealed for half::f16 {}
     impl Sealed for half::bf16 {}
     impl Sealed for f32 {}
+    impl Sealed for f64 {}
     impl Sealed for super::e4m3 {}
     impl Sealed for super::e5m2 {}
     impl Sealed for i8 {}
@@ -25,7 +26,7 @@ mod sealed {
 
 /// A type of matrix element: plain bytes without padding whose every value is also an `f64`.
 ///
-/// Sealed: the implementations are [`half::f16`], [`half::bf16`], [`f32`], [`e4m3`], [`e5m2`], [`i8`] and [`i32`].
+/// Sealed: the implementations are [`half::f16`], [`half::bf16`], [`f32`], [`f64`], [`e4m3`], [`e5m2`], [`i8`] and [`i32`].
 pub trait Element:
     sealed::Sealed + Copy + Default + PartialEq + fmt::Debug + fmt::Display + Send + Sync + 'static
 {
@@ -51,7 +52,7 @@ pub trait Element:
     ///
     /// | type | beyond [`LARGEST`](Self::LARGEST) | NaN |
     /// |---|---|---|
-    /// | `f32`, `f16`, `bf16` | an infinity | NaN |
+    /// | `f64`, `f32`, `f16`, `bf16` | an infinity | NaN |
     /// | `e4m3`, `e5m2` | the largest finite value, infinities too, as from `cvt.rn.satfinite` on the GPU | NaN |
     /// | `i8`, `i32` | the least or the largest integer, infinities too | 0 |
     fn from_f64(value: f64) -> Self;
@@ -153,6 +154,33 @@ impl Element for f32 {
 
     fn widen(from: &[Self], to: &mut [f64]) {
         widen_each(from, to);
+    }
+
+    little_endian!();
+}
+
+impl Element for f64 {
+    const DTYPE: Dtype = Dtype::F64;
+    const ZERO: Self = 0.0;
+    const LARGEST: f64 = f64::MAX;
+    const SPREAD: f64 = 1.0;
+    const POISON_BYTE: u8 = 0xFF;
+    const POISON: Self = f64::from_bits(u64::MAX);
+
+    fn to_f64(self) -> f64 {
+        self
+    }
+
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+
+    fn is_finite(self) -> bool {
+        f64::is_finite(self)
+    }
+
+    fn widen(from: &[Self], to: &mut [f64]) {
+        to.copy_from_slice(from);
     }
 
     little_endian!();

@@ -86,6 +86,7 @@ fn data_type(dtype: Dtype) -> CUtensorMapDataType {
         Dtype::F16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Dtype::BF16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         Dtype::F32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Dtype::F64 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
         Dtype::I32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
         Dtype::E4M3 | Dtype::E5M2 | Dtype::I8 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
     }

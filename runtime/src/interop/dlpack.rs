@@ -34,6 +34,7 @@ fn data_type(dtype: Dtype) -> DLDataType {
         Dtype::F16 => DLDataType::F16,
         Dtype::BF16 => DLDataType::BF16,
         Dtype::F32 => DLDataType::F32,
+        Dtype::F64 => DLDataType::F64,
         Dtype::E4M3 => DLDataType::F8E4M3FN,
         Dtype::E5M2 => DLDataType::F8E5M2,
         Dtype::I8 => DLDataType::I8,

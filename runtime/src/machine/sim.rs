@@ -196,6 +196,7 @@ pub(crate) fn describe(map: Tiled<'_>, offset: u64, buffer: BufferId) -> Result<
             Dtype::F16 => TensorElement::F16,
             Dtype::BF16 => TensorElement::Bf16,
             Dtype::F32 => TensorElement::F32,
+            Dtype::F64 => TensorElement::B64,
             Dtype::I32 => TensorElement::B32,
             Dtype::E4M3 | Dtype::E5M2 | Dtype::I8 => TensorElement::B8,
         },

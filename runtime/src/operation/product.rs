@@ -242,6 +242,7 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
     }
     match plan.tile_scheduler() {
         TileScheduler::CtaPerBlock => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
+        TileScheduler::BlockRows { .. } => column_tiles(&plan.cluster_tile(), n as u64),
         _ => Ok(()),
     }
 }
@@ -251,7 +252,7 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
 /// # Errors
 /// [`KernelError::Grid`].
 fn grid(tile: &ClusterTile, blocks: u64, n: u64) -> Result<(), KernelError> {
-    let (slices, columns) = (u64::from(slices(tile)), u64::from(tile.columns));
+    let slices = u64::from(slices(tile));
     let parts = blocks * slices;
     if parts > MOST_IN_X.into() {
         return Err(KernelError::Grid {
@@ -261,6 +262,15 @@ fn grid(tile: &ClusterTile, blocks: u64, n: u64) -> Result<(), KernelError> {
             help: "split A by rows, or accumulate = register",
         });
     }
+    column_tiles(tile, n)
+}
+
+/// The same for the tiles of columns alone.
+///
+/// # Errors
+/// [`KernelError::Grid`].
+fn column_tiles(tile: &ClusterTile, n: u64) -> Result<(), KernelError> {
+    let columns = u64::from(tile.columns);
     let tiles = n.div_ceil(columns);
     if tiles > MOST_IN_Y.into() {
         return Err(KernelError::Grid {

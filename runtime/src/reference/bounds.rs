@@ -5,7 +5,7 @@
 
 use bsr_codegen::{Dtype, KernelSpec, Op};
 
-use super::tolerance::{f32_sums, half_ulp, short_sums, spec_accumulate};
+use super::tolerance::{half_ulp, short_sums, spec_accumulate, wide_sums};
 use crate::{Bsr, DenseView, Element, Scales};
 
 /// [`tolerance`](super::tolerance) bounds the norm of many errors; one of a hundred thousand is twice as large.
@@ -66,6 +66,7 @@ fn half_smallest(dtype: Dtype) -> f64 {
         Dtype::E5M2 => f64::powi(2.0, -17),
         // GPUs flush f32 below 2^-126 to zero in some functions; bf16 has the same exponents.
         Dtype::BF16 | Dtype::F32 => f64::powi(2.0, -126),
+        Dtype::F64 => f64::MIN_POSITIVE,
         Dtype::I8 | Dtype::I32 => 0.0,
     }
 }
@@ -73,7 +74,7 @@ fn half_smallest(dtype: Dtype) -> f64 {
 /// The most by which a sum of at most `k` products may be off in a kernel of `spec`, where the root of the sum of the
 /// products' squares is at most `magnitude`.
 pub(super) fn off(spec: &KernelSpec, k: usize, magnitude: f64) -> f64 {
-    ONE_OF_MANY * (f32_sums(spec.a, k) + short_sums(spec.a, k, spec_accumulate(spec))) * magnitude
+    ONE_OF_MANY * (wide_sums(spec.a, spec.out, k) + short_sums(spec.a, k, spec_accumulate(spec))) * magnitude
 }
 
 /// For each of `rows` of a product, as [`product_rows`](super::product_rows) numbers them: at least the root of the sum of

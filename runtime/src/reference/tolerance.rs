@@ -27,7 +27,7 @@ pub(super) fn spec_accumulate(spec: &KernelSpec) -> Option<Accumulate> {
 /// in which nearly everything cancels have no such bound. Integer sums into i32 are exact: 0.
 ///
 /// **Rounding of C.** Round to nearest is off by at most half an ulp of each element: `u = 2^-p` of its value, where p
-/// counts the significant bits, the leading one too: 2^-24 for f32, 2^-11 for f16, 2^-8 for bf16, 2^-4 for e4m3. Errors
+/// counts the significant bits, the leading one too: 2^-53 for f64, 2^-24 for f32, 2^-11 for f16, 2^-8 for bf16, 2^-4 for e4m3. Errors
 /// spread evenly over an ulp make 0.4 u in the Frobenius norm; the bound is u. ([`Accumulate::Atomic`], which
 /// rounds C once a block, writes f32 only, and counts as an f32 sum.)
 ///
@@ -36,6 +36,9 @@ pub(super) fn spec_accumulate(spec: &KernelSpec) -> Option<Accumulate> {
 /// sqrt(k) * 2^-24. Tensor cores add a dozen products at a time and cut instead of rounding, with about the same
 /// result: 0.1 to 0.6 of `sqrt(k) * 2^-24` were found. The bound is `4 sqrt(k) * 2^-24`. Scales are f32 products after
 /// the sum, or one more for each block's: `4 * 2^-24`.
+///
+/// **f64 sums** are those of products with a C of f64. The reference is summed in f64, too, in another order, and is
+/// off by as much: two random walks of 0.3 sqrt(k) * 2^-53. The bound is `(4 sqrt(k) + 4) * 2^-53`.
 ///
 /// **Sums in fewer bits.**
 /// - *FP8 on tensor cores* keeps 14 bits: within an instruction all addends, 32 products and the accumulator, are cut
@@ -51,7 +54,7 @@ pub fn tolerance(a: Dtype, out: Dtype, k: usize, accumulate: Option<Accumulate>)
     if out.is_integer() {
         return 0.0;
     }
-    half_ulp(out) + f32_sums(a, k) + short_sums(a, k, accumulate)
+    half_ulp(out) + wide_sums(a, out, k) + short_sums(a, k, accumulate)
 }
 
 /// Products of one FP8 instruction.
@@ -63,6 +66,7 @@ const PROMOTED: usize = 128;
 pub(crate) fn half_ulp(dtype: Dtype) -> f64 {
     let bits = match dtype {
         Dtype::F32 => 24,
+        Dtype::F64 => 53,
         Dtype::F16 => 11,
         Dtype::BF16 => 8,
         Dtype::E4M3 => 4,
@@ -70,6 +74,14 @@ pub(crate) fn half_ulp(dtype: Dtype) -> f64 {
         Dtype::I8 | Dtype::I32 => return 0.0,
     };
     f64::powi(2.0, -bits)
+}
+
+/// What sums in full registers are off by: of f64 where C is f64, else of f32.
+pub(super) fn wide_sums(a: Dtype, out: Dtype, k: usize) -> f64 {
+    match out {
+        Dtype::F64 => (4.0 * (k as f64).sqrt() + 4.0) * half_ulp(Dtype::F64),
+        _ => f32_sums(a, k),
+    }
 }
 
 pub(crate) fn f32_sums(a: Dtype, k: usize) -> f64 {
@@ -87,7 +99,7 @@ pub(super) fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> 
         }
         Dtype::F16 => chain(16.0),
         Dtype::BF16 => chain(8.0),
-        Dtype::F32 | Dtype::I8 | Dtype::I32 => 0.0,
+        Dtype::F64 | Dtype::F32 | Dtype::I8 | Dtype::I32 => 0.0,
     }
 }
 
@@ -141,6 +153,17 @@ mod tests {
             holds(error_of::<f16, f32>(k, chain::<f32>), bound, 30.0, "one by one");
             let bound = tolerance(Dtype::F32, Dtype::F32, k, None);
             holds(error_of::<f32, f32>(k, chain::<f32>), bound, 30.0, "f32");
+        }
+    }
+
+    #[test]
+    fn f64_sums_keep_within_the_bound_of_a_reference_that_is_summed_in_f64() {
+        for k in LENGTHS {
+            let bound = tolerance(Dtype::F64, Dtype::F64, k, None);
+            let backwards = |products: &[f64]| products.iter().rev().sum();
+            holds(error_of::<f64, f64>(k, backwards), bound, 30.0, "in another order");
+            assert!(error_of::<f64, f64>(k, chain::<f32>) > 1e6 * bound);
+            assert_eq!(bound, tolerance(Dtype::F16, Dtype::F64, k, None));
         }
     }
 

@@ -3,7 +3,8 @@
 //! Most kernels are persistent: as many clusters as fit the device are launched, and each computes the tiles of its own
 //! list. This is a static tile scheduler. The lists are made on the host from the row lengths of the pattern, so that
 //! clusters finish together however uneven the rows are, and so that concurrent tiles read the same columns of B from
-//! L2. A kernel with one CTA for each stored block gets a list of blocks instead.
+//! L2. A kernel with one CTA for each stored block gets a list of blocks instead, and one whose threads find the blocks of
+//! their row by themselves gets the pointers of block rows.
 
 mod assign;
 mod batch;
@@ -55,9 +56,9 @@ use crate::Structure;
 pub struct WorkLists {
     /// What [`Plan::launch`] takes as its grid.
     pub grid: [u32; 2],
-    /// The kernel's `work_head`; empty for a kernel with one CTA for each stored block.
+    /// The kernel's `work_head`; empty for a kernel whose grid has no lists.
     pub heads: Vec<u32>,
-    /// The kernel's `work`.
+    /// The kernel's `work`, or its `row_ptr`.
     pub tiles: Vec<u32>,
     /// Bytes of the kernel's `workspace`, zero before the first launch and again after each; 0 for none.
     pub workspace: usize,
@@ -99,6 +100,11 @@ impl WorkLists {
                 }
             }
             TileScheduler::Attention => Self::default(),
+            TileScheduler::BlockRows { rows } => {
+                let columns = n.div_ceil(plan.cluster_tile().columns as usize);
+                let grid = [structure.block_rows().div_ceil(rows as usize), columns].map(|side| side as u32);
+                Self { grid, tiles: structure.row_ptr().iter().map(|at| *at as u32).collect(), ..Self::default() }
+            }
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
                 let grid = [work.tiles.len() as u32, work.columns];

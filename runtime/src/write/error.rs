@@ -68,6 +68,6 @@ bsr_codegen::message_as_debug!(WriteProblem);
 impl WriteProblem {
     /// An element type that is not written.
     pub(super) fn dtype(dtype: Dtype) -> Self {
-        Refusal::new(format!("elements of type {dtype}")).help("write f16, bf16 or f32: Bsr::cast").into()
+        Refusal::new(format!("elements of type {dtype}")).help("write f16, bf16, f32 or f64: Bsr::cast").into()
     }
 }

@@ -11,11 +11,11 @@
 //! What `scipy.sparse.save_npz` writes of a `bsr_array`, deflated: `format`, `shape` (padded), `indptr`, `indices`,
 //! `data`, `_is_array`; and, which scipy passes over, `value_dtype`, `unpadded_shape` where something was padded, and
 //! `row_permutation` (`int64`: row `i` is row `row_permutation[i]` of the original) where rows were reordered. scipy reads
-//! no 16-bit floats, so `data` is always `float32`, which holds `f16` and `bf16` exactly; `value_dtype` says what they
-//! were rounded to.
+//! no 16-bit floats, so `data` is `float32`, which holds `f16` and `bf16` exactly, and `float64` of `f64`; `value_dtype` says what
+//! they were rounded to.
 //!
 //! # `.safetensors`
-//! Tensors `crow_indices`, `col_indices` (`I32`), `values` (`F16`, `BF16` or `F32`, shape `[blocks, bm, bk]`) and, where
+//! Tensors `crow_indices`, `col_indices` (`I32`), `values` (`F16`, `BF16`, `F32` or `F64`, shape `[blocks, bm, bk]`) and, where
 //! rows were reordered, `row_permutation` (`I64`); metadata `format` = `bsr`, `shape`, `padded_shape` and `block`, each
 //! as in `4096x1024`. In Python:
 //!
@@ -79,13 +79,13 @@ pub fn check(path: impl AsRef<Path>, overwrite: bool) -> Result<(), WriteError> 
 ///
 /// # Errors
 /// When the extension names neither, the file is there and `overwrite` is not said, the order is of other rows, the
-/// element type is none of `f16`, `bf16` and `f32`, or the file cannot be written.
+/// element type is none of `f16`, `bf16`, `f32` and `f64`, or the file cannot be written.
 pub fn save<T: Element>(matrix: &Bsr<T>, path: impl AsRef<Path>, options: Options<'_>) -> Result<Written, WriteError> {
     let path = path.as_ref();
     let problem = |problem| WriteError::new(path, problem);
     check(path, options.overwrite)?;
     let format = Format::of(path)?;
-    if ![Dtype::F16, Dtype::BF16, Dtype::F32].contains(&T::DTYPE) {
+    if ![Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64].contains(&T::DTYPE) {
         return Err(problem(WriteProblem::dtype(T::DTYPE)));
     }
     if let Some(order) = options.row_order {

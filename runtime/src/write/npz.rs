@@ -2,6 +2,7 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
+use bsr_codegen::Dtype;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -32,14 +33,19 @@ pub(super) fn write<T: Element>(
         let bytes = ints(list);
         archive.member(name, "<i4", &[list.len()], |out| out.write_all(&bytes), bytes.len())?;
     }
+    let is_f64 = T::DTYPE == Dtype::F64;
     let data = |out: &mut dyn Write| {
         matrix.values().chunks(1 << 16).try_for_each(|part| {
-            // Every type that is written is exact in f32.
-            let bytes: Vec<u8> = part.iter().flat_map(|v| (v.to_f64() as f32).to_le_bytes()).collect();
+            // Every other type that is written is exact in f32.
+            let bytes: Vec<u8> = match is_f64 {
+                true => part.iter().flat_map(|v| v.to_f64().to_le_bytes()).collect(),
+                false => part.iter().flat_map(|v| (v.to_f64() as f32).to_le_bytes()).collect(),
+            };
             out.write_all(&bytes)
         })
     };
-    archive.member("data", "<f4", &[nnzb, bm, bk], data, matrix.values().len().saturating_mul(4))?;
+    let (kind, size) = if is_f64 { ("<f8", 8) } else { ("<f4", 4) };
+    archive.member("data", kind, &[nnzb, bm, bk], data, matrix.values().len().saturating_mul(size))?;
     let (kind, dtype) = text(&T::DTYPE.to_string());
     archive.member("value_dtype", &kind, &[], |out| out.write_all(&dtype), dtype.len())?;
     if (rows, cols) != (matrix.rows(), matrix.cols()) {

@@ -23,6 +23,7 @@ pub(super) fn write<T: Element>(
         Dtype::F16 => Kind::F16,
         Dtype::BF16 => Kind::BF16,
         Dtype::F32 => Kind::F32,
+        Dtype::F64 => Kind::F64,
         dtype => return Err(WriteProblem::dtype(dtype)),
     };
     let mut header = Header::default();
@@ -30,9 +31,16 @@ pub(super) fn write<T: Element>(
     if let Some(order) = row_order {
         header.add("row_permutation", Kind::I64, vec![order.len()]);
     }
+    let is_widest = kind == Kind::F64;
+    let shape = vec![matrix.nnzb(), bm, bk];
+    if is_widest {
+        header.add("values", kind, shape.clone());
+    }
     header.add("crow_indices", Kind::I32, vec![matrix.row_ptr().len()]);
     header.add("col_indices", Kind::I32, vec![matrix.col_idx().len()]);
-    header.add("values", kind, vec![matrix.nnzb(), bm, bk]);
+    if !is_widest {
+        header.add("values", kind, shape);
+    }
     let of = |(rows, cols): (usize, usize)| format!("{rows}x{cols}");
     let metadata = [
         ("format", "bsr".to_owned()),
@@ -45,10 +53,18 @@ pub(super) fn write<T: Element>(
     if let Some(order) = row_order {
         out.write_all(&signed(order))?;
     }
+    let values =
+        |out: &mut Out<'_>| matrix.values().chunks(1 << 16).try_for_each(|part| out.write_all(&T::to_bytes(part)));
+    if is_widest {
+        values(out)?;
+    }
     for list in [matrix.row_ptr(), matrix.col_idx()] {
         list.iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?;
     }
-    Ok(matrix.values().chunks(1 << 16).try_for_each(|part| out.write_all(&T::to_bytes(part)))?)
+    if !is_widest {
+        values(out)?;
+    }
+    Ok(())
 }
 
 /// The tensors of a file, in the order of their bytes.

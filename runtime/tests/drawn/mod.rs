@@ -9,7 +9,7 @@ use bsr_codegen::spec::{Key, Takes};
 use bsr_codegen::{KernelSpec, Plan, TileScheduler};
 
 /// Specs of every kind of product, beside which values are tried: small ones first.
-pub(crate) const PRODUCTS: [&str; 24] = [
+pub(crate) const PRODUCTS: [&str; 27] = [
     "bm = 64, bn = 32, bk = 32",
     "bm = 128, bn = 128, bk = 64",
     "bm = 192, bn = 192, bk = 64",
@@ -34,6 +34,9 @@ pub(crate) const PRODUCTS: [&str; 24] = [
     "bm = 64, bn = 64, bk = 32, mma = scalar",
     "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = f32",
     "bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic",
+    "bm = 3, bn = 4, bk = 3, mma = scalar, dtype = f64",
+    "bm = 3, bn = 4, bk = 3, mma = scalar, dtype = f32",
+    "bm = 3, bn = 4, bk = 3, mma = scalar, a = f16, b = f32",
 ];
 
 /// The same of attention.
@@ -123,6 +126,7 @@ fn kind(plan: &Plan) -> String {
         TileScheduler::StageMetadata(_) => ", swap-AB",
         TileScheduler::SharedColumns(_) => ", packed rows",
         TileScheduler::CtaPerBlock => ", atomic",
+        TileScheduler::BlockRows { .. } => ", small blocks",
         _ => "",
     };
     format!("op = {}, mma = {}{family}", plan.spec().op, plan.spec().mma)
@@ -139,6 +143,7 @@ fn values(key: Key) -> Vec<String> {
         Key::Swizzle => &[32, 64, 128],
         Key::Pack | Key::PackHeads => &[1, 2, 3, 4, 8, 16, 32, 64],
         Key::Vector => &[1, 4, 8],
+        Key::Lanes => &[4, 8, 16, 32],
         Key::Page => &[16, 32, 64, 128, 256],
         _ => &[],
     };

@@ -93,7 +93,7 @@ impl Case {
         let longest = 576_usize.div_ceil(bk).max(2);
         let rows = if bm < 256 { 3 } else { 2 };
         let n = if bn >= 128 { bn + 9 } else { bn + bn / 2 + 3 };
-        let (m, k) = (rows * bm - bm / 3 - 1, (longest + 2) * bk - bk / 2 - 3);
+        let (m, k) = (rows * bm - bm / 3 - 1, (longest + 2) * bk - (bk / 2 + 3).min(2 * bk));
         let (m, n, k) = shape_of(&self.spec, (m, n, k));
         Self { spec: self.spec, m, n, k, blocks: Blocks::Uneven { longest } }
     }

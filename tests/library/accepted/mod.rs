@@ -8,5 +8,6 @@ pub mod function;
 pub mod launch;
 pub mod sampled_epilogue;
 pub mod sdd;
+pub mod small_blocks;
 pub mod spgemm;
 pub mod unit_struct;

@@ -60,6 +60,7 @@ impl Card {
         let dtype = match operands {
             Dtype::E4M3 | Dtype::E5M2 => Dtype::E4M3,
             Dtype::I8 | Dtype::F32 => operands,
+            Dtype::F64 => Dtype::F32,
             Dtype::F16 | Dtype::BF16 | Dtype::I32 => Dtype::F16,
         };
         let DenseTimes { tflops, surfaces } = self.dense;

@@ -221,6 +221,13 @@ impl Rates {
 
     fn scalar_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
         let [atomic, register, vector] = self.scalar;
+        if setting.profile.kind == KernelKind::SmallBlocks {
+            // Groups of threads whose tiles are rows of a few blocks: as many as fit are under way, and memory is all they wait for.
+            let &Setting { misses, out, .. } = setting;
+            let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
+            let l2 = (tile.sparse + tile.dense) / share.l2;
+            return TileTime { l2, busy: both(hbm, l2, SHARED), ..TileTime::default() };
+        }
         let tflops = match setting.profile.kind {
             KernelKind::Atomic => atomic,
             KernelKind::Vector => vector,

@@ -56,7 +56,10 @@ pub(super) struct Tiles {
 impl Tiles {
     pub(super) fn new(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, clusters: usize) -> Self {
         let column_lists = match plan.tile_scheduler() {
-            TileScheduler::Sddmm | TileScheduler::CtaPerBlock | TileScheduler::Attention => Arc::default(),
+            TileScheduler::Sddmm
+            | TileScheduler::CtaPerBlock
+            | TileScheduler::BlockRows { .. }
+            | TileScheduler::Attention => Arc::default(),
             TileScheduler::StageMetadata(packing) => shape.column_lists(plan, Rows::Neighbours(packing.pack)),
             TileScheduler::SharedColumns(form) => shape.column_lists(plan, Rows::Likest(form.pack)),
             TileScheduler::Static => shape.column_lists(plan, Rows::Neighbours(1)),
@@ -66,7 +69,9 @@ impl Tiles {
             TileScheduler::StageMetadata(packing) => Some(swap_ab(plan, profile, view, shape, &packing)),
             TileScheduler::SharedColumns(form) => Some(packed(plan, profile, view, shape, &form)),
             TileScheduler::CtaPerBlock => Some(single_blocks(plan, profile, view, shape)),
-            TileScheduler::Static | TileScheduler::Attention => Some(block_rows(plan, profile, view, shape)),
+            TileScheduler::Static | TileScheduler::BlockRows { .. } | TileScheduler::Attention => {
+                Some(block_rows(plan, profile, view, shape))
+            }
         };
         let column = counts.unwrap_or_default();
         let sampled = matches!(plan.tile_scheduler(), TileScheduler::Sddmm);

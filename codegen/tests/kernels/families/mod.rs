@@ -5,6 +5,7 @@ mod attention_backward;
 mod epilogue;
 mod scalar;
 mod sdd;
+mod small_blocks;
 mod spgemm;
 mod swap_ab;
 mod warp;

@@ -24,6 +24,7 @@ fn data_type(dtype: Dtype) -> cudaDataType {
         Dtype::F16 => cudaDataType::CUDA_R_16F,
         Dtype::BF16 => cudaDataType::CUDA_R_16BF,
         Dtype::F32 => cudaDataType::CUDA_R_32F,
+        Dtype::F64 => cudaDataType::CUDA_R_64F,
         Dtype::E4M3 => cudaDataType::CUDA_R_8F_E4M3,
         Dtype::E5M2 => cudaDataType::CUDA_R_8F_E5M2,
         Dtype::I8 => cudaDataType::CUDA_R_8I,

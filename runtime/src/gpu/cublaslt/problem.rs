@@ -47,10 +47,15 @@ impl DenseProblem {
 
     /// The types nearest to these that the library multiplies: these themselves, where it does.
     ///
-    /// It has no product of two e5m2 operands: e4m3 operands are as large and as quick. It writes f16, bf16 or f32
+    /// It has no product of two e5m2 operands: e4m3 operands are as large and as quick. Of values that are narrower than B
+    /// it has none, and takes them in B's type. It writes f16, bf16 or f32
     /// from FP8, i32 from i8, and otherwise f32 or the type of the operands.
     pub fn nearest([a, b, c]: [Dtype; 3]) -> [Dtype; 3] {
-        let [a, b] = if [a, b] == [Dtype::E5M2; 2] { [Dtype::E4M3; 2] } else { [a, b] };
+        let [a, b] = match [a, b] {
+            [Dtype::E5M2, Dtype::E5M2] => [Dtype::E4M3; 2],
+            [a, b] if a != b && !a.is_fp8() => [b; 2],
+            same => same,
+        };
         let c = match (a, c) {
             (a, c) if outputs(a).contains(&c) => c,
             (Dtype::I8, _) => Dtype::I32,
@@ -131,6 +136,7 @@ fn outputs(a: Dtype) -> &'static [Dtype] {
         Dtype::F16 => &[Dtype::F16, Dtype::F32],
         Dtype::BF16 => &[Dtype::BF16, Dtype::F32],
         Dtype::F32 => &[Dtype::F32],
+        Dtype::F64 => &[Dtype::F64],
         Dtype::E4M3 | Dtype::E5M2 => &[Dtype::BF16, Dtype::F16, Dtype::F32, Dtype::E4M3],
         Dtype::I8 => &[Dtype::I32],
         Dtype::I32 => &[],

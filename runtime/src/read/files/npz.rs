@@ -167,11 +167,10 @@ fn read_sparse(members: &mut Members<'_, impl Read + Seek>) -> Result<Sparse, Re
 fn value_dtype(bytes: &[u8]) -> Result<Dtype, ReadProblem> {
     let text = Array::parse(bytes)?.text();
     let text = text.as_deref().unwrap_or("no text");
-    let dtypes = [Dtype::F16, Dtype::BF16, Dtype::F32];
-    dtypes
-        .into_iter()
-        .find(|dtype| dtype.to_string() == text)
-        .ok_or_else(|| ReadProblem::refused(format!("the element type is `{text}`"), "it is one of f16, bf16 and f32"))
+    let dtypes = [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64];
+    dtypes.into_iter().find(|dtype| dtype.to_string() == text).ok_or_else(|| {
+        ReadProblem::refused(format!("the element type is `{text}`"), "it is one of f16, bf16, f32 and f64")
+    })
 }
 
 /// The member `data`.

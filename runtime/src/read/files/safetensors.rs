@@ -125,7 +125,9 @@ impl<R: Read + Seek> Tensors<R> {
         };
         let wrong = |error: Refusal| error.within("row_permutation").help("write the file again with bsr convert");
         let order = order.transpose().map_err(wrong)?;
-        Ok(sparse.with_row_order(order).map_err(wrong)?.with_dtype(dtype(info.dtype)))
+        // Blocks in f64 are so on purpose, where a dense matrix in f64 may just be what a program had.
+        let of_blocks = if info.dtype == Kind::F64 { Some(Dtype::F64) } else { dtype(info.dtype) };
+        Ok(sparse.with_row_order(order).map_err(wrong)?.with_dtype(of_blocks))
     }
 
     /// A list of integers.

@@ -44,6 +44,12 @@ proptest! {
     }
 
     #[test]
+    fn of_f64((matrix, order) in matrix::<f64>()) {
+        let folder = tempfile::tempdir().unwrap();
+        round_trip(folder.path(), &matrix, Some(&order));
+    }
+
+    #[test]
     fn of_bf16((matrix, _) in matrix::<bf16>()) {
         round_trip(tempfile::tempdir().unwrap().path(), &matrix, None);
     }

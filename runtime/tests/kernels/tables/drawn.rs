@@ -1,15 +1,15 @@
 //! Every value of every key is in a row of some table; here are those that no other table has a reason to draw.
 
 use super::{assert_launchable, block_as_read, parse, shape_of};
-use super::{batch, dds, epilogue, fp8, int8, packed, permuted, scalar, sdd, sdd_fused, spgemm, split, split_swap_ab};
-use super::{sample_cases, swap_ab, transposed, warp, wgmma};
+use super::{batch, dds, epilogue, fp8, int8, packed, permuted, scalar, sdd, sdd_fused, small_blocks, spgemm, split};
+use super::{sample_cases, split_swap_ab, swap_ab, transposed, warp, wgmma};
 use crate::case::{Blocks, Case};
 use crate::drawn::{PRODUCTS, missing};
 use crate::run::run_table;
 use crate::simulate::simulate_table;
 
 /// A kind of product, and what its kernels are asked for beside the sizes.
-const ROWS: [(&str, &[&str]); 10] = [
+const ROWS: [(&str, &[&str]); 11] = [
     ("bm = 128, bn = 128, bk = 64", &["arch = sm_90a, swap = off"]),
     ("bm = 32, bn = 128, bk = 32", &["arch = sm_90a, cluster = 1, pack = 4, swizzle = 128"]),
     (
@@ -43,6 +43,7 @@ const ROWS: [(&str, &[&str]); 10] = [
     ("bm = 64, bn = 64, bk = 64, mma = mma_sync", &["schedule = balanced", "schedule = strided"]),
     ("bm = 64, bn = 64, bk = 64, mma = wmma", &["schedule = balanced"]),
     ("bm = 64, bn = 64, bk = 32, mma = scalar", &["schedule = balanced", "schedule = strided"]),
+    ("bm = 3, bn = 4, bk = 3, mma = scalar, dtype = f64", &["accumulate = register"]),
     ("bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic", &["vector = 1"]),
 ];
 
@@ -90,6 +91,7 @@ fn every_value_of_every_key_is_drawn() {
         int8::all(),
         packed::all(),
         scalar::all(),
+        small_blocks::all(),
         split::all(),
         split_swap_ab::all(),
         swap_ab::all(),

@@ -14,6 +14,7 @@ mod permuted;
 mod scalar;
 mod sdd;
 mod sdd_fused;
+mod small_blocks;
 mod spgemm;
 mod split;
 mod split_swap_ab;
@@ -69,6 +70,7 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 48, bn = 64, bk = 112, mma = wmma", (130, 70, 300)),
         ("bm = 32, bn = 64, bk = 32, mma = wmma, arch = sm_70, out = f32", (130, 70, 100)),
         ("bm = 64, bn = 64, bk = 32, mma = scalar, accumulate = atomic, out = f32", (130, 70, 100)),
+        ("bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64", (130, 1, 200)),
         ("bm = 48, bn = 64, bk = 80, mma = scalar, accumulate = register, vector = 8", (130, 70, 200)),
         (
             "bm = 128, bn = 64, bk = 64, epilogue = \"|bias: Rows<f32>, res: Dense<f16>| (relu(acc + bias) + res, row_sum(acc))\"",

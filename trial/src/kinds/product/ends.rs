@@ -15,7 +15,7 @@ impl Scale {
             // In the first half of a block.
             Kind::Uneven => early(rows / 3),
             // The third element of a vector is the last, whose tail takes several threads, and rounds.
-            Kind::Ragged => rows - (8 * (rows / 24) + 5 + 8 * round) % rows.max(2),
+            Kind::Ragged => rows - (8 * (rows / 24) + 5 + 8 * round) % rows,
             Kind::Negative if round == 0 => rows - rows / 2,
             Kind::OneColumn => rows,
             _ => rows - 7 * round % rows,
@@ -26,11 +26,13 @@ impl Scale {
     /// block, others in the middle of one, late, and just before its end.
     pub(super) fn last_columns(&self, kind: Kind, round: usize) -> usize {
         let columns = self.block.1;
-        let short = |first: usize| 1 + (first + 3 * round) % (columns - 1);
+        // Of a single column nothing hangs over.
+        let most = columns - 1;
+        let short = |first: usize| (1 + (first + 3 * round) % most.max(1)).min(most);
         columns
             - match kind {
                 Kind::Whole => 0,
-                Kind::Ragged => columns - 1 - (8 * (columns / 16).saturating_sub(1) + 3 * round) % (columns - 1),
+                Kind::Ragged => most - (8 * (columns / 16).saturating_sub(1) + 3 * round) % most.max(1),
                 Kind::Uneven => short(columns / 4),
                 // The first block of a cluster is at the end of K.
                 Kind::OneColumn => short(1),

@@ -235,7 +235,7 @@ impl Scale {
         }
         match kind {
             Kind::Whole if self.has_room(lengths, 2 * self.tile) => 2 * self.tile,
-            Kind::Ragged if self.has_one_tile(lengths) => extra.min(self.tile - 1),
+            Kind::Ragged if self.has_one_tile(lengths) => extra.min(self.tile - 1).max(1),
             Kind::Ragged => self.tile + extra,
             // Odd, and in another group of eight columns each: the last column is alone there.
             Kind::Uneven | Kind::DevicePattern if self.has_room(lengths, self.tile + 9) => self.tile + 9,
@@ -243,11 +243,11 @@ impl Scale {
             Kind::EmptyRows if self.is_slow() => self.tile,
             Kind::EmptyRows => self.tile - self.tile / 2 + 7,
             Kind::Negative => self.tile - self.tile / 4 + 1,
-            Kind::LastPair => self.tile - 2,
+            Kind::LastPair => self.tile.saturating_sub(2).max(1),
             Kind::NoBlocks => self.tile + 8,
             Kind::OneColumn => 1,
             Kind::FarLines if self.has_one_tile(lengths) => (self.tile / 2).max(FAR_LINES),
-            Kind::FarLines => (self.tile + self.tile / 2 - 7).max(FAR_LINES),
+            Kind::FarLines => (self.tile + self.tile / 2).saturating_sub(7).max(FAR_LINES),
             // Whole pieces of a tile.
             // A second column of tiles is read ahead while the first is multiplied.
             Kind::Alone if self.has_room(lengths, 2 * self.tile) => self.tile + (self.tile / 2).max(1),

@@ -1,0 +1,123 @@
+//! What a block is multiplied with: lines of B, each a row of it or a column.
+
+use serde::Serialize;
+
+use super::super::plan::SmallBlocksPlan;
+use super::registers::{Wide, class, guard, sum, value};
+use crate::Layout;
+
+/// Elements of B that a thread may have in flight at once, beside those of its blocks.
+const MOST_HELD: u32 = 32;
+
+/// Lines of B that are read, then multiplied.
+#[derive(Serialize)]
+pub(super) struct Step {
+    lines: Vec<Line>,
+    products: Vec<Product>,
+}
+
+/// A line of each block in flight.
+#[derive(Serialize)]
+struct Line {
+    /// The blocks whose addresses move on to it.
+    moves: Vec<u32>,
+    loads: Vec<Load>,
+}
+
+#[derive(Serialize)]
+struct Load {
+    block: u32,
+    #[serde(flatten)]
+    wide: Wide,
+    from: u32,
+}
+
+/// A multiply-add.
+#[derive(Serialize)]
+struct Product {
+    guard: String,
+    sum: String,
+    a: String,
+    b: String,
+}
+
+/// A block of which B has not all rows, or not all columns of the tile: element by element.
+#[derive(Serialize)]
+pub(super) struct Edge {
+    block: u32,
+    lines: Vec<EdgeLine>,
+}
+
+#[derive(Serialize)]
+struct EdgeLine {
+    number: u32,
+    elements: Vec<EdgeElement>,
+}
+
+#[derive(Serialize)]
+struct EdgeElement {
+    number: u32,
+    register: String,
+    from: u32,
+    product: Product,
+}
+
+/// Lines of B that a block meets, and the elements of each.
+fn extent(plan: &SmallBlocksPlan) -> (u32, u32) {
+    match plan.spec.b_layout {
+        Layout::RowMajor => (plan.spec.bk, plan.spec.bn),
+        Layout::ColMajor => (plan.spec.bn, plan.spec.bk),
+    }
+}
+
+fn element(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> String {
+    format!("%{}_b{block}_{line}_{at}", class(plan.spec.b))
+}
+
+fn product(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> Product {
+    let (k, column) = match plan.spec.b_layout {
+        Layout::RowMajor => (line, at),
+        Layout::ColMajor => (at, line),
+    };
+    Product { guard: guard(block), sum: sum(plan, column), a: value(plan, block, k), b: element(plan, block, line, at) }
+}
+
+/// All lines at once where they fit the registers, else one after the other.
+pub(super) fn steps(plan: &SmallBlocksPlan) -> Vec<Step> {
+    let (lines, length) = extent(plan);
+    let together = if plan.in_flight() * lines * length <= MOST_HELD { lines } else { 1 };
+    let load = |block: u32, line: u32, first: u32| {
+        let registers: Vec<String> = (first..first + plan.b_load).map(|at| element(plan, block, line, at)).collect();
+        Load { block, wide: Wide::new(plan.spec.b.as_str(), &registers), from: first * plan.spec.b.bytes() }
+    };
+    let line = |line: u32| Line {
+        moves: (0..if line > 0 { plan.in_flight() } else { 0 }).collect(),
+        loads: (0..plan.in_flight())
+            .flat_map(|block| (0..length).step_by(plan.b_load as usize).map(move |first| (block, first)))
+            .map(|(block, first)| load(block, line, first))
+            .collect(),
+    };
+    let products = |line: u32| {
+        let each = (0..plan.in_flight()).flat_map(move |block| (0..length).map(move |at| (block, at)));
+        each.map(move |(block, at)| product(plan, block, line, at))
+    };
+    let step = |first: u32| Step {
+        lines: (first..first + together).map(line).collect(),
+        products: (first..first + together).flat_map(products).collect(),
+    };
+    (0..lines).step_by(together as usize).map(step).collect()
+}
+
+impl Edge {
+    pub(super) fn new(plan: &SmallBlocksPlan, block: u32) -> Self {
+        let (lines, length) = extent(plan);
+        let element = |line: u32, number: u32| EdgeElement {
+            number,
+            register: element(plan, block, line, number),
+            from: number * plan.spec.b.bytes(),
+            product: product(plan, block, line, number),
+        };
+        let line = |number: u32| EdgeLine { number, elements: (0..length).map(|at| element(number, at)).collect() };
+        Self { block, lines: (0..lines).map(line).collect() }
+    }
+}

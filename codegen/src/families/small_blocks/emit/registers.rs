@@ -1,0 +1,44 @@
+//! What registers are called, and lists of them.
+
+use serde::Serialize;
+
+use super::super::plan::SmallBlocksPlan;
+use crate::Dtype;
+
+/// The register class of an element as it is multiplied.
+pub(super) fn class(dtype: Dtype) -> &'static str {
+    if dtype == Dtype::F64 { "d" } else { "f" }
+}
+
+/// A value of block `block` of a thread in column `k` of its row.
+pub(super) fn value(plan: &SmallBlocksPlan, block: u32, k: u32) -> String {
+    format!("%{}_a{block}_{k}", class(plan.spec.acc))
+}
+
+/// The sum of a column.
+pub(super) fn sum(plan: &SmallBlocksPlan, column: u32) -> String {
+    format!("%{}_sum{column}", class(plan.spec.acc))
+}
+
+/// The predicate that guards what is done for a block: the first is there wherever the loop is.
+pub(super) fn guard(block: u32) -> String {
+    if block == 0 { String::new() } else { format!("@%p_block{block} ") }
+}
+
+/// The types and the registers of a load: `v2.f64 { %d_0, %d_1 }`, or `f64 %d_0`.
+#[derive(Serialize)]
+pub(super) struct Wide {
+    kind: String,
+    registers: String,
+}
+
+impl Wide {
+    pub(super) fn new(kind: &str, registers: &[String]) -> Self {
+        match registers {
+            [register] => Self { kind: kind.to_owned(), registers: register.clone() },
+            several => {
+                Self { kind: format!("v{}.{kind}", several.len()), registers: format!("{{ {} }}", several.join(", ")) }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How a plan is made: the check of the request, and the group of threads that serves a block row.
+
+mod check;
+
+use crate::plan::PlanErrors;
+use crate::spec::Key;
+use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
+
+/// Most rows and columns of a block.
+const MOST_SIDE: u32 = 8;
+/// Most columns of B that a CTA multiplies a block with: the sums of a thread.
+const MOST_COLUMNS: u32 = 16;
+/// Threads of a CTA.
+const THREADS: u32 = 256;
+/// Blocks that a thread has in flight, with few columns and with many.
+const IN_FLIGHT: (u32, u32) = (2, 1);
+/// Bytes of the widest load.
+const LOAD_BYTES: u32 = 16;
+/// Registers of a thread for addresses, positions and counters.
+const COUNTERS: u32 = 48;
+/// Most CTAs of an SM.
+const RESIDENT: u32 = 4;
+/// Columns whose sums leave registers for a second block in flight and a second CTA of an SM.
+const FEW_COLUMNS: u32 = 8;
+
+/// A legal kernel of this family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SmallBlocksPlan {
+    pub(crate) spec: KernelSpec,
+    pub(crate) arch: Arch,
+    /// Threads that serve a block row.
+    pub(crate) lanes: u32,
+    /// Elements of a load of A's values, and of one of B.
+    pub(crate) a_load: u32,
+    pub(crate) b_load: u32,
+}
+
+/// Whether a spec of `mma = scalar` is planned here. Blocks of 8 x 8 with 16 columns of one type were planned as larger
+/// ones are before this family was, and are where `lanes` is not said.
+pub(crate) fn takes(spec: &KernelSpec) -> bool {
+    let is_whole = (spec.bm, spec.bn, spec.bk) == (MOST_SIDE, MOST_COLUMNS, MOST_SIDE);
+    let is_of_one_type = spec.a == spec.b && spec.a != Dtype::F64;
+    spec.mma == Mma::Scalar && (spec.says(Key::Lanes) || is_small(spec) && !(is_whole && is_of_one_type))
+}
+
+fn is_small(spec: &KernelSpec) -> bool {
+    spec.bm <= MOST_SIDE && spec.bk <= MOST_SIDE && spec.bn <= MOST_COLUMNS
+}
+
+impl SmallBlocksPlan {
+    pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let mut errors = PlanErrors::default();
+        check::check(spec, &mut errors);
+        errors.check()?;
+        let along = if spec.b_layout == Layout::RowMajor { spec.bn } else { spec.bk };
+        Ok(Self {
+            spec: *spec,
+            arch: *arch,
+            lanes: spec.lanes.unwrap_or(check::MOST_LANES),
+            a_load: elements(spec.bk, spec.a),
+            b_load: elements(along, spec.b),
+        })
+    }
+
+    /// Blocks of a row that a group multiplies at once.
+    pub(crate) fn slots(&self) -> u32 {
+        self.lanes / self.spec.bm
+    }
+
+    /// Block rows of a CTA.
+    pub(crate) fn groups(&self) -> u32 {
+        THREADS / self.lanes
+    }
+
+    pub(crate) fn threads(&self) -> u32 {
+        THREADS
+    }
+
+    /// Blocks that a thread has in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        if self.spec.bn > FEW_COLUMNS { IN_FLIGHT.1 } else { IN_FLIGHT.0 }
+    }
+
+    /// Bytes of a row of a block.
+    pub(crate) fn row_bytes(&self) -> u32 {
+        self.spec.bk * self.spec.a.bytes()
+    }
+
+    /// CTAs of an SM that the kernel leaves registers for.
+    pub(crate) fn resident(&self) -> u32 {
+        if self.spec.bn > FEW_COLUMNS {
+            return 1;
+        }
+        let words = self.spec.acc.bytes() / 4;
+        let held = self.in_flight() * self.spec.bk * words;
+        let registers = COUNTERS + 2 * held + 2 * self.spec.bn * words;
+        let most = RESIDENT.min(self.arch.threads_per_sm / THREADS);
+        (self.arch.registers / (registers * THREADS)).clamp(1, most)
+    }
+}
+
+/// Elements of the widest load that divides runs of `count` elements, the first of which begins on 16 bytes.
+fn elements(count: u32, dtype: Dtype) -> u32 {
+    let bytes = count * dtype.bytes();
+    let widest = 1 << bytes.trailing_zeros();
+    LOAD_BYTES.min(widest) / dtype.bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::elements;
+    use crate::Dtype;
+
+    #[test]
+    fn loads_divide_a_row_of_a_block() {
+        for (count, dtype, wanted) in [
+            (3, Dtype::F64, 1),
+            (4, Dtype::F64, 2),
+            (8, Dtype::F32, 4),
+            (6, Dtype::F32, 2),
+            (5, Dtype::F32, 1),
+            (8, Dtype::F16, 8),
+            (6, Dtype::BF16, 2),
+            (7, Dtype::F16, 1),
+        ] {
+            assert_eq!(elements(count, dtype), wanted, "{count} of {dtype}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The family of small blocks: sides of 1 to 8, vectors and up to 16 columns, f64 and mixed types.
+
+use crate::case::{Blocks, Case};
+use crate::run::run_table;
+use crate::simulate::simulate_table;
+
+use super::{assert_launchable, patterns_of};
+
+use Blocks::{Lengths, Pattern};
+
+#[test]
+fn small_block_sizes() {
+    run_table("small block sizes", &size_cases());
+}
+
+#[test]
+fn small_block_types() {
+    run_table("small block types", &type_cases());
+}
+
+#[test]
+fn small_block_shapes() {
+    run_table("small block shapes", &shape_cases());
+}
+
+#[test]
+fn small_block_patterns() {
+    run_table("small block patterns", &pattern_cases());
+}
+
+#[test]
+fn every_row_can_be_launched() {
+    assert_launchable(&all());
+}
+
+#[test]
+fn simulated() {
+    simulate_table("small blocks", &all().concat(), 1);
+}
+
+pub(super) fn all() -> Vec<Vec<Case>> {
+    vec![size_cases(), type_cases(), shape_cases(), pattern_cases()]
+}
+
+const SIDES: [(usize, usize); 12] =
+    [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (3, 6), (6, 3), (1, 8), (8, 1)];
+const TYPES: [&str; 7] = [
+    "dtype = f64",
+    "dtype = f32",
+    "a = f32, b = f64",
+    "a = f16, b = f64",
+    "a = bf16, b = f64",
+    "a = f16, b = f32",
+    "a = bf16, b = f32",
+];
+
+/// Every block with a vector and with 2, 3 and 16 columns, where rows and where columns of B are lines.
+fn size_cases() -> Vec<Case> {
+    let mut cases = vec![];
+    for (at, (bm, bk)) in SIDES.into_iter().enumerate() {
+        for (turn, bn) in [1, 2, 3, 16].into_iter().enumerate() {
+            let dtype = TYPES[(at + turn) % 2];
+            let layouts = ["", ", b_layout = col", ", b_layout = col, c_layout = col"][(at + 2 * turn) % 3];
+            let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, {dtype}{layouts}");
+            let spec = if bn == 16 { format!("{spec}, lanes = 32") } else { spec };
+            // Ragged in M and K; rows longer and shorter than a group has room for, and empty ones.
+            let shape = (29 * bm - bm / 2, bn + turn % 2, 90 * bk - bk / 2);
+            cases.push(Case::new(&spec, shape, Lengths(&[27, 0, 1, 90, 33, 64, 5])));
+        }
+    }
+    cases
+}
+
+/// Values, vectors and sums of all types, by groups of every size.
+fn type_cases() -> Vec<Case> {
+    let mut cases = vec![];
+    for (at, dtype) in TYPES.into_iter().enumerate() {
+        for (turn, (bm, bk)) in [(3_usize, 3), (4, 4), (8, 8), (2, 7), (1, 2), (4, 6)].into_iter().enumerate() {
+            let lanes = [32, 16, 8, 4][(at + turn) % 4].max(bm.next_power_of_two());
+            let (bn, layout) = [(1, "col"), (4, "row"), (7, "col"), (5, "row")][(at + 3 * turn) % 4];
+            let spec =
+                format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, {dtype}, lanes = {lanes}, b_layout = {layout}");
+            cases.push(Case::new(&spec, (20 * bm + 1, bn, 40 * bk - 1), Pattern("random:0.4")));
+        }
+    }
+    for arch in ["sm_70", "sm_75", "sm_80", "sm_89", "sm_90a"] {
+        let spec = format!("bm = 6, bn = 3, bk = 6, mma = scalar, a = bf16, b = f64, arch = {arch}");
+        cases.push(Case::new(&spec, (301, 3, 307), Pattern("random:0.3")));
+    }
+    cases
+}
+
+/// Columns around those of a tile, and a matrix that is smaller than a block.
+fn shape_cases() -> Vec<Case> {
+    let mut cases = vec![];
+    for spec in [
+        "bm = 3, bn = 4, bk = 3, mma = scalar, dtype = f64",
+        "bm = 8, bn = 6, bk = 4, mma = scalar, dtype = f32, b_layout = col, c_layout = col",
+    ] {
+        for (m, n, k) in [(1, 1, 1), (2, 3, 2), (40, 4, 50), (41, 5, 51), (100, 13, 100), (17, 64, 300)] {
+            cases.push(Case::new(spec, (m, n, k), Pattern("random:0.7")));
+        }
+    }
+    cases
+}
+
+fn pattern_cases() -> Vec<Case> {
+    let mut cases = patterns_of("bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64, b_layout = col", (500, 1));
+    cases.extend(patterns_of("bm = 5, bn = 4, bk = 4, mma = scalar, dtype = f32, lanes = 16", (500, 4)));
+    cases
+}

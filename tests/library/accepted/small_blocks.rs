@@ -1,0 +1,35 @@
+#![deny(warnings, missing_docs)]
+//! Small blocks in f64, and of f32 values with vectors of f64.
+
+use bsr::{Bsr, Dense, Dtype, Kernel, bsr_kernel};
+
+/// A matrix of displacements times a vector.
+#[bsr_kernel(bm = 3, bn = 1, bk = 3, mma = scalar, b_layout = col, c_layout = col)]
+pub fn spmv(a: Bsr<f64>, x: Dense<f64>) -> Dense<f64>;
+
+/// The same with values in half the bytes.
+#[bsr_kernel(bm = 3, bn = 1, bk = 3, mma = scalar, b_layout = col, c_layout = col)]
+pub fn spmv_of_f32(a: Bsr<f32>, x: Dense<f64>) -> Dense<f64>;
+
+#[test]
+fn types_say_what_is_summed() {
+    let types = |spec: &bsr::KernelSpec| [spec.a, spec.b, spec.out, spec.acc];
+    assert_eq!(types(&spmv::SPEC), [Dtype::F64; 4]);
+    assert_eq!(types(&spmv_of_f32::SPEC), [Dtype::F32, Dtype::F64, Dtype::F64, Dtype::F64]);
+}
+
+#[cfg(feature = "simulator")]
+#[test]
+fn they_multiply() {
+    use bsr::simulated::Options;
+    use bsr::{Layout, Pattern};
+
+    let a = Bsr::<f32>::generate(Pattern::Random(0.2), 301, 200, (3, 3), 1).unwrap();
+    let x = Dense::<f64>::normal(200, 1, Layout::ColMajor, 2);
+    let want = bsr::reference::multiply(&a, &x).unwrap();
+    let (of_f32, report) = spmv_of_f32::simulate((&a, &x), &Options::default()).unwrap();
+    assert!(report.is_clean());
+    assert!(bsr::reference::relative_error(&of_f32.to_f64(), &want) < 1e-14);
+    let (of_f64, _) = spmv::simulate((&a.cast::<f64>(), &x), &Options::default()).unwrap();
+    assert_eq!(of_f64.data(), of_f32.data(), "the same values, and the same order of sums");
+}
