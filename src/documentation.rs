@@ -21,5 +21,6 @@ pages! {
     real_data = "../docs/src/real-data.md";
     several_gpus = "../docs/src/several-gpus.md";
     simulator = "../docs/src/simulator.md";
+    small_blocks = "../docs/src/small-blocks.md";
     sparse_times_sparse = "../docs/src/sparse-times-sparse.md";
 }

@@ -31,5 +31,5 @@ fn they_multiply() {
     assert!(report.is_clean());
     assert!(bsr::reference::relative_error(&of_f32.to_f64(), &want) < 1e-14);
     let (of_f64, _) = spmv::simulate((&a.cast::<f64>(), &x), &Options::default()).unwrap();
-    assert_eq!(of_f64.data(), of_f32.data(), "the same values, and the same order of sums");
+    assert_eq!(of_f64.to_f64(), of_f32.to_f64(), "the same values, and the same order of sums");
 }
