@@ -62,6 +62,10 @@ _flex
 _pages
 _dynamic
 _parallel_ops
+_sanitize_arguments
+_sanitize_report
+_sanitize_triton
+_sanitize
 """
 
 

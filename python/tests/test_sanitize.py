@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,6 +17,15 @@ try:
     from triton.tools.tensor_descriptor import TensorDescriptor
 except ImportError:
     triton = None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Triton's cache holds kernels by their text, with the lines of whatever file they were first compiled from."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
+        yield
+
 
 needs_triton = pytest.mark.skipif(triton is None, reason="Triton is not installed")
 
