@@ -16,7 +16,7 @@ impl KernelPlan for SmallBlocksPlan {
         let (groups, lanes, slots, in_flight) = (self.groups(), self.lanes, self.slots(), self.in_flight());
         format!(
             "{groups} block rows a CTA, each of {lanes} threads: {in_flight} x {slots} blocks of {bm} x {bk} at once, \
-             {bn} columns"
+             {bn} column(s)"
         )
     }
 
