@@ -6,7 +6,7 @@ use bsr_codegen::{Dtype, Epilogue};
 use super::{Mask, ScoreInputs, Shape, Tensor, vector};
 use crate::Element;
 use crate::element::widened;
-use crate::reference::{f32_sums, half_ulp};
+use crate::reference::{f32_sums, half_ulp, product_and_squares};
 
 /// What an attention computes, and how far off a right kernel may be.
 ///
@@ -119,12 +119,7 @@ fn one_row<T: Element>(
     for (column, partial) in list.row(query / bm) {
         let first = column as usize * bk;
         for key in first..(first + bk).min(keys) {
-            let (mut product, mut squares) = (0.0, 0.0);
-            for (a, b) in q.iter().zip(widened(k.row([batch, key_head, key]))) {
-                let x = a * b;
-                product += x;
-                squares += x * x;
-            }
+            let [product, squares] = product_and_squares(&q, &widened(k.row([batch, key_head, key])));
             let score = match score.filter(|_| partial) {
                 Some(score) => {
                     vector::values(score, inputs, shape, [batch, head, query, key], &mut values);

@@ -89,6 +89,17 @@ pub(crate) fn f32_sums(a: Dtype, k: usize) -> f64 {
     (sums + 4.0) * half_ulp(Dtype::F32)
 }
 
+/// The product of two rows, and the sum of the squares of its terms, by which [`f32_sums`] bounds its error.
+pub(crate) fn product_and_squares(a: &[f64], b: &[f64]) -> [f64; 2] {
+    let mut sums = [0.0; 2];
+    for (a, b) in a.iter().zip(b) {
+        let term = a * b;
+        sums[0] += term;
+        sums[1] += term * term;
+    }
+    sums
+}
+
 pub(super) fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
     let chain = |length: f64| if accumulate == Some(Accumulate::Register) { length.sqrt() * half_ulp(a) } else { 0.0 };
     match a {

@@ -18,7 +18,7 @@ use super::Saved;
 use crate::Element;
 use crate::attention::{Mask, Shape, vector};
 use crate::element::widened;
-use crate::reference::{f32_sums, half_ulp};
+use crate::reference::{f32_sums, half_ulp, product_and_squares};
 
 /// How many times what independent roundings lead to is right.
 const SPREAD: f64 = 4.0;
@@ -260,12 +260,7 @@ impl<T: Element> OfQuery<T> {
 
 /// The product of two rows, which kernels sum in f32.
 fn product<T: Element>(a: &[f64], b: &[f64]) -> Near {
-    let (mut value, mut squares) = (0.0, 0.0);
-    for (a, b) in a.iter().zip(b) {
-        let x = a * b;
-        value += x;
-        squares += x * x;
-    }
+    let [value, squares] = product_and_squares(a, b);
     Near { value, error: f32_sums(T::DTYPE, a.len()) * squares.sqrt() }
 }
 
