@@ -129,7 +129,7 @@ fn uses(p: &Program) -> Vec<Use> {
         let (base, ty, written) = match &inst.op {
             Op::Ld { addr, ty, .. } if addr.space != Space::Param => (addr.base, Some(*ty), false),
             Op::St { addr, ty, .. } => (addr.base, Some(*ty), true),
-            Op::Atom { addr, ty, .. } => (addr.base, Some(*ty), true),
+            Op::Atom { addr, ty, .. } | Op::RedVector { addr, ty, .. } => (addr.base, Some(*ty), true),
             Op::CpAsync { from, .. } => (from.base, None, false),
             Op::Bulk(b) if b.way == Way::ToShared => (b.from.base, None, false),
             Op::Bulk(b) => match &b.to {

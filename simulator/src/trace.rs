@@ -75,6 +75,7 @@ pub(crate) fn extra_cycles(op: &Op, lanes: u32) -> u64 {
         }
         Op::Ld { ty, d, addr, .. } => moves(addr.space, by_lane(ty.bytes() as usize * d.len())),
         Op::St { ty, s, addr, .. } => moves(addr.space, by_lane(ty.bytes() as usize * s.len())),
+        Op::RedVector { ty, b, .. } => moves(Space::Global, by_lane(ty.bytes() as usize * b.len())),
         Op::Atom { ty, addr, .. } => moves(addr.space, by_lane(ty.bytes() as usize)),
         Op::Ldmatrix { d: regs, .. } | Op::Stmatrix { s: regs, .. } => moves(Space::SharedCta, 128 * regs.len() as u64),
         Op::WmmaLoad { matrix, addr, .. } | Op::WmmaStore { matrix, addr, .. } => {

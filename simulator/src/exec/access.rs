@@ -10,7 +10,7 @@ use crate::machine::in_flight::LaneCopy;
 use crate::machine::memory::{Deed, Place, Who};
 use crate::machine::warp::{CopyGroups, Wait};
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{Addr, AtomFn, Cmp, Op, Order, Scope};
+use crate::program::op::{Addr, AtomFn, Cmp, Op, Order, Scope, Semantics};
 use crate::program::types::{Space, Ty, mask};
 
 impl Machine<'_> {
@@ -97,34 +97,22 @@ impl Machine<'_> {
             Op::Atom { semantics, f, ty, d, addr, b, c } => {
                 for l in lanes(who.mask) {
                     let place = self.resolve(who, l, addr, ty.bytes(), ty.bytes())?;
-                    self.opaque_or_map(who, place, ty.bytes())?;
-                    self.acquire_from(who, l, place, *semantics);
-                    let stamp = self.stamp(who.w, 1 << l, who.pc, Proxy::strong(semantics.scope));
-                    let view = self.view_of(who.w, l);
-                    let mut buffer = [0u8; 8];
-                    let bytes = ty.bytes() as usize;
-                    let (x, y) = (self.value(who.w, l, *b), self.value(who.w, l, *c));
-                    let new;
-                    // Atomics of several clusters do not race, if the scope reaches that far.
-                    if let Place::Global(a) = place
-                        && semantics.scope == Scope::Device
-                    {
-                        self.check_global(&stamp, &view, a, bytes, Deed::Writes)?;
-                        self.acquire_global(who, l, a, *semantics);
-                        self.release_global(who, l, a, *semantics);
-                        self.global.read_atomic(a, &mut buffer[..bytes], who.pc);
-                        new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);
-                        self.global.write_atomic(a, &new.to_le_bytes()[..bytes], &stamp);
-                    } else {
-                        self.load(&stamp, &view, place, &mut buffer[..bytes])?;
-                        new = atomic(*f, *ty, raw(&buffer[..bytes]), x, y);
-                        self.store(&stamp, &view, place, &new.to_le_bytes()[..bytes])?;
-                    }
-                    self.epoch += u64::from(raw(&buffer[..bytes]) != new);
+                    let (b, c) = (self.value(who.w, l, *b), self.value(who.w, l, *c));
+                    let old = self.atomic(who, (l, place), *semantics, *ty, |old| atomic(*f, *ty, old, b, c))?;
                     if let Some(d) = d {
-                        self.warps[who.w].regs[*d as usize][l as usize] = raw(&buffer[..bytes]);
+                        self.warps[who.w].regs[*d as usize][l as usize] = old;
                     }
-                    self.release_to(who, l, place, *semantics);
+                }
+            }
+            Op::RedVector { semantics, f, ty, addr, b } => {
+                let bytes = ty.bytes() * b.len() as u32;
+                for l in lanes(who.mask) {
+                    let Place::Global(first) = self.resolve(who, l, addr, bytes, bytes)? else { continue };
+                    for (at, b) in b.iter().enumerate() {
+                        let place = Place::Global(first + u64::from(ty.bytes()) * at as u64);
+                        let b = self.value(who.w, l, *b);
+                        self.atomic(who, (l, place), *semantics, *ty, |old| atomic(*f, *ty, old, b, 0))?;
+                    }
                 }
             }
             Op::FenceMap { addr } => {
@@ -176,6 +164,42 @@ impl Machine<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Replaces what is in a place and returns what it was.
+    fn atomic(
+        &mut self,
+        who: Who,
+        (l, place): (u32, Place),
+        semantics: Semantics,
+        ty: Ty,
+        replaced: impl FnOnce(u64) -> u64,
+    ) -> Exec<u64> {
+        self.opaque_or_map(who, place, ty.bytes())?;
+        self.acquire_from(who, l, place, semantics);
+        let stamp = self.stamp(who.w, 1 << l, who.pc, Proxy::strong(semantics.scope));
+        let view = self.view_of(who.w, l);
+        let mut buffer = [0u8; 8];
+        let bytes = ty.bytes() as usize;
+        let new;
+        // Atomics of several clusters do not race, if the scope reaches that far.
+        if let Place::Global(a) = place
+            && semantics.scope == Scope::Device
+        {
+            self.check_global(&stamp, &view, a, bytes, Deed::Writes)?;
+            self.acquire_global(who, l, a, semantics);
+            self.release_global(who, l, a, semantics);
+            self.global.read_atomic(a, &mut buffer[..bytes], who.pc);
+            new = replaced(raw(&buffer[..bytes]));
+            self.global.write_atomic(a, &new.to_le_bytes()[..bytes], &stamp);
+        } else {
+            self.load(&stamp, &view, place, &mut buffer[..bytes])?;
+            new = replaced(raw(&buffer[..bytes]));
+            self.store(&stamp, &view, place, &new.to_le_bytes()[..bytes])?;
+        }
+        self.epoch += u64::from(raw(&buffer[..bytes]) != new);
+        self.release_to(who, l, place, semantics);
+        Ok(raw(&buffer[..bytes]))
     }
 
     /// The lanes of `mask` that load from where `lane` does, and know the same: one check is that of all.

@@ -117,6 +117,7 @@ impl Machine<'_> {
             Op::Ld { .. }
             | Op::St { .. }
             | Op::Atom { .. }
+            | Op::RedVector { .. }
             | Op::FenceMap { .. }
             | Op::MapReplace { .. }
             | Op::MapRelease { .. }

@@ -101,6 +101,7 @@ pub(super) fn kernel(
         i.reads = keep(&i.reads);
         i.writes = keep(&i.writes);
         uses_global_atomics |= match &i.op {
+            Op::RedVector { .. } => true,
             Op::Atom { addr, .. } => !matches!(addr.space, Space::SharedCta | Space::SharedCluster),
             Op::Tensor(t) => t.way == Way::ReduceAdd,
             Op::Bulk(b) => b.way == Way::ReduceAdd,

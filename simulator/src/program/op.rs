@@ -156,6 +156,14 @@ pub(crate) enum Op {
         b: Src,
         c: Src,
     },
+    /// `red` of a vector in global memory, each element by itself.
+    RedVector {
+        semantics: Semantics,
+        f: AtomFn,
+        ty: Ty,
+        addr: Addr,
+        b: Vec<Src>,
+    },
     /// `fence.proxy.tensormap::generic.acquire`
     FenceMap {
         addr: Addr,

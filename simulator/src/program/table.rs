@@ -76,6 +76,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "u32 s32 u64 s64 b32 b64 f16 f16x2 bf16 bf16x2 f32 f64",
         "clusters of such a kernel run in turns on one memory",
     ),
+    i("red.global.add[.noftz].{v2,v4,v8}", "f32 f16 f16x2 bf16 bf16x2", "each element by itself"),
     i("prefetch.{tensormap,L1,L2,L2::evict_*} createpolicy.fractional", "", "the address is checked"),
     i(
         "shfl.sync vote.sync match.sync redux.sync activemask elect.sync bar.warp.sync",

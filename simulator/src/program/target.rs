@@ -154,6 +154,7 @@ const NEEDS: &[Need] = &[
     need("atom|red", &["f16x2"], Sm70, (6, 2)),
     need("atom|red", &["f16"], Sm70, (6, 3)),
     need("atom|red", &["bf16|bf16x2"], Sm90, (7, 8)),
+    need("red", &["v2|v4|v8"], Sm90, (8, 1)),
     need("prefetch", &["tensormap"], Sm90, (8, 0)),
     need("tensormap", &[], Sm90a, (8, 3)),
     need("createpolicy", &[], Sm80, (7, 4)),

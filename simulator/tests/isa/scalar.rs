@@ -127,6 +127,29 @@ fn e4m3_saturates_and_round_trips() {
 }
 
 #[test]
+fn additions_of_vectors_in_global_memory() {
+    let body = "and.b32 %r10, %r0, 1;\nmad.wide.u32 %rd6, %r10, 16, %rd0;\ncvt.rn.f32.u32 %f0, %r0;\nadd.f32 %f1, %f0, %f0;\n\
+                red.relaxed.gpu.global.add.v4.f32 [%rd6], {%f0, %f1, %f0, %f1};\n\
+                mov.b32 %r11, 0x3c004000;\nred.global.add.noftz.v2.f16x2 [%rd6 + 64], {%r11, %r11};";
+    let out = warp(SM_90, |_| 0, body);
+    for j in 0..2u32 {
+        let sum: u32 = (0..16).map(|t| 2 * t + j).sum();
+        let found = &out[4 * j as usize..][..4];
+        assert_eq!(
+            found.iter().map(|bits| f32::from_bits(*bits)).collect::<Vec<_>>(),
+            [1, 2, 1, 2].map(|n| (n * sum) as f32)
+        );
+        assert_eq!(out[16 + 4 * j as usize..][..2], [pair(32.0, 16.0); 2]);
+    }
+    // A vector is aligned to its size.
+    for (offset, is_clean) in [(8, true), (4, false)] {
+        let body = format!("mov.f32 %f0, 0f3F800000;\nred.global.add.v2.f32 [%rd0 + {offset}], {{%f0, %f0}};");
+        let (report, _) = run(SM_90, 1, &[vec![0; 64]], &body, &Options::default());
+        assert_eq!(report.is_clean(), is_clean, "{:?}", report.findings);
+    }
+}
+
+#[test]
 fn atomic_additions_of_floats() {
     let body = "and.b32 %r10, %r0, 3;\nmad.wide.u32 %rd6, %r10, 4, %rd0;\ncvt.rn.f32.u32 %f0, %r0;\nred.global.add.f32 [%rd6], %f0;\n\
                 mov.b32 %r11, 0x3c004000;\nred.global.add.noftz.f16x2 [%rd6 + 64], %r11;";

@@ -171,6 +171,10 @@ pub(super) fn atomic(cx: &mut Context<'_>, returns: bool) -> Parsed<Op> {
     let space = at.unwrap_or(Space::Generic);
     let f = cx.choose(ATOMICS)?;
     let halves = f == AtomFn::Add && cx.eat("noftz");
+    let is_vector = !returns && f == AtomFn::Add && at == Some(Space::Global);
+    if let Some(lanes) = is_vector.then(|| cx.choose_any(&[("v2", 2), ("v4", 4), ("v8", 8)])).flatten() {
+        return red_vector(cx, (semantics, f), lanes, halves);
+    }
     let ty = cx.ty(match f {
         AtomFn::Add if halves => &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2],
         AtomFn::Add => &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64],
@@ -186,6 +190,17 @@ pub(super) fn atomic(cx: &mut Context<'_>, returns: bool) -> Parsed<Op> {
     let b = cx.src(base + 1, ty)?;
     let c = if f == AtomFn::Cas { cx.src(base + 2, ty)? } else { Src::Imm(0) };
     Ok(Op::Atom { semantics, f, ty, d, addr, b, c })
+}
+
+/// 8 to 16 bytes of f32, halves or pairs of halves in global memory.
+fn red_vector(cx: &mut Context<'_>, (semantics, f): (Semantics, AtomFn), lanes: usize, halves: bool) -> Parsed<Op> {
+    let ty = cx.ty(if halves { &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2] } else { &[Ty::F32] })?;
+    cx.count(2, 2)?;
+    let list = cx.vector(1)?;
+    vector_check(cx, ty, lanes, list.len(), 1)?;
+    let b = list.into_iter().map(|o| cx.src_of(o, ty)).collect::<Parsed<Vec<_>>>()?;
+    let addr = cx.addr(0, Space::Global)?;
+    Ok(Op::RedVector { semantics, f, ty, addr, b })
 }
 
 pub(super) fn prefetch(cx: &mut Context<'_>) -> Parsed<Op> {
