@@ -63,13 +63,17 @@ fn check_f64(spec: &KernelSpec, errors: &mut PlanErrors) {
     let operands = [("a", spec.a), ("b", spec.b), ("out", spec.out), ("acc", spec.acc)];
     let found = operands.into_iter().find(|(_, dtype)| *dtype == Dtype::F64);
     if let Some((key, _)) = found.filter(|_| !small_blocks::takes(spec)) {
-        let narrower = if spec.mma == Mma::Scalar { Dtype::F32 } else { Dtype::F16 };
         let key = if key == "a" { spec.type_key(key) } else { key };
+        let help = match (spec.mma, small_blocks::takes(&KernelSpec { mma: Mma::Scalar, ..*spec })) {
+            (Mma::Scalar, _) => format!("{key} = {}", Dtype::F32),
+            (_, true) => "mma = scalar".to_owned(),
+            (_, false) => format!("{key} = {}", Dtype::F16),
+        };
         errors.push(PlanError::new(
             key,
             format!("{key} = f64 is supported in small blocks alone"),
             "their kernels have mma = scalar, bm and bk up to 8, and bn up to 16",
-            format!("{key} = {narrower}"),
+            help,
         ));
     }
 }

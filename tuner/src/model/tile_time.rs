@@ -221,19 +221,20 @@ impl Rates {
 
     fn scalar_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
         let [atomic, register, vector] = self.scalar;
-        if setting.profile.kind == KernelKind::SmallBlocks {
-            // Groups of threads whose tiles are rows of a few blocks: as many as fit are under way, and memory is all they wait for.
-            let &Setting { misses, out, .. } = setting;
-            let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
-            let l2 = (tile.sparse + tile.dense) / share.l2;
-            return TileTime { l2, busy: both(hbm, l2, SHARED), ..TileTime::default() };
-        }
-        let tflops = match setting.profile.kind {
+        let &Setting { profile, misses, card, out, .. } = setting;
+        let tflops = match profile.kind {
             KernelKind::Atomic => atomic,
             KernelKind::Vector => vector,
             _ => register,
         };
-        let tensor = tile.flops / (tflops / setting.card.sms as f64 * 1e6) / share.tensor;
-        TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() }
+        let tensor = tile.flops / (tflops / card.sms as f64 * 1e6) / share.tensor;
+        if profile.kind != KernelKind::SmallBlocks {
+            return TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() };
+        }
+        // Groups of threads whose tiles are rows of a few blocks: as many as fit are under way, and memory is what they wait for,
+        // unless columns that the product does not have are multiplied, too.
+        let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
+        let l2 = (tile.sparse + tile.dense) / share.l2;
+        TileTime { tensor, l2, busy: both(both(hbm, l2, SHARED), tensor, SHARED), ..TileTime::default() }
     }
 }

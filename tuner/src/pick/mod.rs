@@ -26,7 +26,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use bsr_codegen::{KernelSpec, Plan, Refusal};
+use bsr_codegen::{Dtype, KernelSpec, Plan, Refusal};
 use bsr_runtime::gpu::Device;
 use rayon::prelude::*;
 
@@ -378,8 +378,12 @@ fn sorted(mut ranked: Vec<Ranked>) -> Vec<Ranked> {
 /// # Errors
 /// None that is known: the spaces are there.
 pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceError> {
+    let spec = facts.spec(64);
+    let is_wide = [spec.a, spec.b].iter().any(|dtype| matches!(dtype, Dtype::F32 | Dtype::F64));
     Space::named(match capability.0 {
-        9 => operation::of(facts.op()).hopper_space(facts.spec(64).a.bytes()),
+        // No tensor core multiplies them here.
+        _ if is_wide => "scalar",
+        9 => operation::of(facts.op()).hopper_space(spec.a.bytes()),
         _ => "ampere-wmma",
     })
 }

@@ -39,12 +39,13 @@ use crate::Facts;
 use constraint::Constraint;
 
 /// The spaces that come with the project: their names and files.
-const NAMED: [(&str, &str); 6] = [
+const NAMED: [(&str, &str); 7] = [
     ("hopper-f16", include_str!("../../spaces/hopper-f16.toml")),
     ("hopper-fp8", include_str!("../../spaces/hopper-fp8.toml")),
     ("hopper-attention", include_str!("../../spaces/hopper-attention.toml")),
     ("hopper-attention-gradient", include_str!("../../spaces/hopper-attention-gradient.toml")),
     ("ampere-wmma", include_str!("../../spaces/ampere-wmma.toml")),
+    ("scalar", include_str!("../../spaces/scalar.toml")),
     ("quick", include_str!("../../spaces/quick.toml")),
 ];
 

@@ -75,6 +75,10 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         ("hopper-fp8", "bm = 128, bk = 128, dtype = i8", 200),
         ("ampere-wmma", "bm = 128, bk = 128", 200),
         ("ampere-wmma", "bm = 16, bk = 16, dtype = bf16", 50),
+        ("scalar", "bm = 128, bk = 128, dtype = f32", 10),
+        ("scalar", "bm = 8, bk = 8, dtype = f32", 20),
+        ("scalar", "bm = 3, bk = 3, dtype = f64, b_layout = col, c_layout = col", 15),
+        ("scalar", "bm = 5, bk = 5, a = f32, b = f64, out = f64", 10),
         ("quick", "bm = 128, bk = 128", 8),
         ("quick", "bm = 24, bk = 24", 4),
         ("quick", "bm = 8, bk = 8", 3),
@@ -106,6 +110,8 @@ fn points_are_told_apart_by_what_they_execute() {
         ("hopper-f16", "bm = 64, bk = 32, op = sdd", 5),
         ("hopper-fp8", "bm = 128, bk = 128, dtype = e4m3, scale = block", 7),
         ("ampere-wmma", "bm = 64, bk = 32", 5),
+        ("scalar", "bm = 8, bk = 8, dtype = f32", 1),
+        ("scalar", "bm = 3, bk = 3, dtype = f64", 1),
     ] {
         let points = points(space, facts);
         let sample: Vec<&Point> = points.legal.iter().step_by(every).collect();

@@ -14,7 +14,7 @@ const ACCEPTED: [&str; 6] = [
     "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f32, lanes = 32",
 ];
 
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 15] = [
     "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, lanes = 32",
     "mma = scalar, bm = 3, bn = 1, bk = 3",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = i8",
@@ -26,6 +26,7 @@ const REFUSED: [&str; 14] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, vector = 4, accumulate = atomic, schedule = strided",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, transpose = on, beta = on",
     "mma = scalar, bm = 16, bn = 16, bk = 16, dtype = f64",
+    "bm = 3, bn = 1, bk = 3, dtype = f64",
     "bm = 64, bn = 64, bk = 64, dtype = f64",
     "bm = 64, bn = 64, bk = 64, out = f64",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, acc = f64",
