@@ -235,6 +235,43 @@ def test_products_on_a_gpu(rng, m, k, n, dtype, block) -> None:
     products_of_tensors(torch.device("cuda"), (m, k, n), getattr(torch, dtype), block)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("block", "dtype"),
+    [
+        ((64, 64), "float32"),
+        ((24, 40), "float32"),
+        ((8, 8), "float32"),
+        ((3, 3), "float32"),
+        ((3, 3), "float64"),
+        ((4, 7), "float64"),
+    ],
+)
+@pytest.mark.parametrize(("m", "k", "n"), [(1000, 520, 200), (130, 97, 3), (2001, 1501, 1)])
+def test_wide_types_on_a_gpu(rng, m, k, n, dtype, block) -> None:
+    import torch
+
+    kind, device = getattr(torch, dtype), torch.device("cuda")
+    w = bsr.from_dense(torch.randn(m, k, dtype=kind, device=device), block, keep=0.3)
+    exact = w.to_dense().double()
+    x = torch.randn(k, n, dtype=kind, device=device)
+    bias = torch.randn(m, dtype=torch.float32, device=device)
+    results = {
+        "w @ x": (w @ x, exact @ x.double()),
+        "of columns": (w @ x.t().contiguous().t(), exact @ x.double()),
+        "of a vector": (w @ x[:, 0].contiguous(), exact @ x[:, 0].double()),
+        "linear": (bsr.linear(x.t().contiguous(), w, bias), x.double().t() @ exact.t() + bias),
+    }
+    for name, (found, expected) in results.items():
+        assert found.dtype == kind, name
+        most = 1e-4 if kind == torch.float32 else 1e-12
+        assert (found.double() - expected).abs().max().item() <= most * k**0.5, name
+    with pytest.raises(bsr.Error, match="no kernel on a GPU"):
+        torch.randn(2, m, dtype=kind, device=device) @ w
+    with pytest.raises(bsr.Error, match="no kernel on a GPU"):
+        bsr.sddmm(torch.randn(m, 8, dtype=kind, device=device), torch.randn(8, k, dtype=kind, device=device), w)
+
+
 def products_of_tensors(device, shape, dtype, block) -> None:
     import torch
 

@@ -34,6 +34,15 @@ def test_every_product_of_a_step_is_explained(w) -> None:
     assert "arch = sm_80" in bsr.explain(w, 128, gpu="A100"), "a kernel that the card runs"
 
 
+@pytest.mark.parametrize(("dtype", "block"), [(np.float32, (64, 32)), (np.float64, (3, 3))])
+def test_wide_types_have_kernels_without_tensor_cores(rng, dtype, block) -> None:
+    wide = bsr.from_dense(rng.standard_normal((192, 96)).astype(dtype), block, keep=0.5)
+    words = bsr.explain(wide, 1)
+    assert "mma = scalar" in words and "because" in words
+    with pytest.raises(bsr.Error, match="no kernel computes the product 'input'"):
+        bsr.explain(wide, 1, product="input")
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

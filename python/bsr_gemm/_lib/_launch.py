@@ -66,11 +66,29 @@ def linear(
     with _gpu.OnDevice(x.device.index):
         if pattern.nnzb == 0 or 0 in out.shape:
             return without_blocks(out, bias, activation)
+        if _arrays.kind_of(x) in _arrays.WIDE:
+            return _wide(x, weight, bias, out, pattern, transpose, activation)
         further = [] if bias is None else [("bias", bias)]
         epilogue = epilogue_of(activation, None if bias is None else _arrays.kind_of(bias))
         ready = _product(x, weight, out, pattern, transpose, epilogue, further)
         if ready is not None:
             _remember(x, out, bias, pattern, (transpose, activation), ready)
+    return out
+
+
+def _wide(
+    x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, pattern: Pattern, transpose: bool, activation: str
+) -> Tensor:
+    """The same of f32 and f64: what follows the product is computed by PyTorch, and larger blocks take copies that lie by rows of B and C."""
+    whole = out
+    if _arrays.by_rows(_arrays.kind_of(x), pattern.block):
+        x, whole = x.t().contiguous().t(), x.new_empty(out.shape[::-1]).t()
+    ready = _product(x, weight, whole, pattern, transpose, None, [])
+    result = activate(whole if bias is None else whole + bias, activation)
+    if result is not out:
+        return out.copy_(result)
+    if ready is not None:
+        _remember(x, out, bias, pattern, (transpose, activation), ready)
     return out
 
 
@@ -190,17 +208,24 @@ def gradient(
 
 def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_col: bool, out: str) -> str:
     """What a product is, in the words of a spec: rows of x are columns of B."""
-    if kind == "f32":
-        raise Error(
-            "tensor cores multiply f32 on no GPU as a CPU does\n"
-            "  help: convert to bf16 or f16, or run under `torch.autocast('cuda', torch.bfloat16)`"
-        )
+    if transpose:
+        refuse_wide(kind, "`x @ w`, or the gradient of `w @ x`, with `w` of")
     bm, bk = pattern.block
     layouts = f"b_layout = {'row' if x_is_col else 'col'}, c_layout = {'row' if out_is_col else 'col'}"
     return (
         f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {out}, "
         f"transpose = {'on' if transpose else 'off'}, {layouts}"
     )
+
+
+def refuse_wide(kind: str, what: str) -> None:
+    """Refuses what kernels on tensor cores alone compute."""
+    if kind in _arrays.WIDE:
+        raise Error(
+            f"no kernel on a GPU computes {what} {kind}\n"
+            f"  kernels of {kind} have no tensor cores, and compute `w @ x` and `linear` alone\n"
+            "  help: convert to bf16 or f16, or run under `torch.autocast('cuda', torch.bfloat16)`"
+        )
 
 
 def without_blocks(out: Tensor, bias: Tensor | None, activation: str) -> Tensor:
@@ -223,6 +248,7 @@ def sddmm(
     """
     index = a.device.index
     kind = _arrays.kind_of(a)
+    refuse_wide(kind, "the stored blocks of a product, or the gradient of `w`, of")
     with _gpu.OnDevice(index):
         if pattern.nnzb == 0:
             return out

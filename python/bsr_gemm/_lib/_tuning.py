@@ -53,13 +53,14 @@ def facts_of(w: BsrMatrix, product: str) -> str:
     if product not in PRODUCTS:
         raise Error(f"the product {product!r}\n  help: it is one of {', '.join(PRODUCTS)}")
     kind = _arrays.kind_of(w.values)
-    if kind in ("f64", "f32", "i32"):
-        raise Error(f"no kernel for tensor cores multiplies {kind}\n  help: `w.to(torch.bfloat16)`")
+    if kind == "i32" or (kind in _arrays.WIDE and product != "forward"):
+        raise Error(f"no kernel computes the product {product!r} of {kind}\n  help: `w.to(torch.bfloat16)`")
     bm, bk = w.block
     facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {_arrays.result_kind(kind)}, "
     if product == "weight":
         return facts + "op = sdd, a_layout = col, b_layout = row"
-    return facts + f"transpose = {'on' if product == 'input' else 'off'}, b_layout = col, c_layout = col"
+    lies = "row" if _arrays.by_rows(kind, w.block) else "col"
+    return facts + f"transpose = {'on' if product == 'input' else 'off'}, b_layout = {lies}, c_layout = {lies}"
 
 
 def _tokens(x: Any) -> int:

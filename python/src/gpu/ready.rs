@@ -112,6 +112,7 @@ impl Launch<'_> {
             Dtype::F16 => self.product_into::<T, f16>(sparse),
             Dtype::BF16 => self.product_into::<T, bf16>(sparse),
             Dtype::F32 => self.product_into::<T, f32>(sparse),
+            Dtype::F64 => self.product_into::<T, f64>(sparse),
             Dtype::I32 => self.product_into::<T, i32>(sparse),
             Dtype::E4M3 => self.product_into::<T, e4m3>(sparse),
             other => Err(refused(format!("a kernel with results of {other} is not launched from Python"))),

@@ -24,6 +24,7 @@ pub(super) enum AnyBsr {
     F16(Mutex<DeviceBsr<f16>>),
     BF16(Mutex<DeviceBsr<bf16>>),
     F32(Mutex<DeviceBsr<f32>>),
+    F64(Mutex<DeviceBsr<f64>>),
     E4M3(Mutex<DeviceBsr<e4m3>>),
     E5M2(Mutex<DeviceBsr<e5m2>>),
     I8(Mutex<DeviceBsr<i8>>),
@@ -36,6 +37,7 @@ macro_rules! of_each {
             AnyBsr::F16($matrix) => $result,
             AnyBsr::BF16($matrix) => $result,
             AnyBsr::F32($matrix) => $result,
+            AnyBsr::F64($matrix) => $result,
             AnyBsr::E4M3($matrix) => $result,
             AnyBsr::E5M2($matrix) => $result,
             AnyBsr::I8($matrix) => $result,
@@ -52,12 +54,13 @@ impl AnyBsr {
             Kind::F16 => Self::F16(places.matrix()?),
             Kind::BF16 => Self::BF16(places.matrix()?),
             Kind::F32 => Self::F32(places.matrix()?),
+            Kind::F64 => Self::F64(places.matrix()?),
             Kind::E4M3 => Self::E4M3(places.matrix()?),
             Kind::E5M2 => Self::E5M2(places.matrix()?),
             Kind::I8 => Self::I8(places.matrix()?),
-            Kind::F64 | Kind::I32 => {
+            Kind::I32 => {
                 return Err(refused(
-                    "no kernel multiplies f64 or i32\n  help: convert the matrix to f32, f16 or bf16, or use the CPU",
+                    "no kernel multiplies i32\n  help: convert the matrix to f32, f16 or bf16, or use the CPU",
                 ));
             }
         })

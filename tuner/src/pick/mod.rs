@@ -325,10 +325,11 @@ impl Tuner {
     /// All that may be chosen, the fastest by prediction first. Never empty.
     fn ranked(&self, problem: &TuningProblem, offered: Option<Vec<Plan>>) -> Result<Vec<Ranked>, PickError> {
         let facts = problem.workload.facts;
+        let space = space_for(self.gpu.capability, &facts)?;
         let plans = match offered {
             Some(plans) => plans,
             None => {
-                let points = space_for(self.gpu.capability, &facts)?.points(&facts)?;
+                let points = space.points(&facts)?;
                 let mut plans: Vec<Plan> =
                     points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect();
                 let mut known: HashSet<String> = plans.iter().map(Plan::digest).collect();
@@ -341,7 +342,7 @@ impl Tuner {
         let can_run = |ranked: &Ranked| ranked.predicted_us.is_finite();
         let ranked = sorted(plans.par_iter().map(of).filter(can_run).collect());
         if ranked.is_empty() {
-            let help = format!("`bsr space hopper-f16 --kernel \"{facts}\"` says why");
+            let help = format!("`bsr space {} --kernel \"{facts}\"` says why", space.name());
             return Err(unplanned("kernel", &facts).help(help).into());
         }
         Ok(ranked)
