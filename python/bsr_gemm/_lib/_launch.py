@@ -82,10 +82,13 @@ def _wide(
     """The same of f32 and f64: what follows the product is computed by PyTorch, and larger blocks take copies that lie by rows of B and C."""
     whole = out
     if _arrays.by_rows(_arrays.kind_of(x), pattern.block):
-        x, whole = x.t().contiguous().t(), x.new_empty(out.shape[::-1]).t()
+        # A single row would lie either way.
+        x = x if len(x) > 1 else x.expand(2, -1)
+        x, whole = x.t().contiguous().t(), x.new_empty((out.shape[1], len(x))).t()
     ready = _product(x, weight, whole, pattern, transpose, None, [])
+    whole = whole[: len(out)]
     result = activate(whole if bias is None else whole + bias, activation)
-    if result is not out:
+    if result.data_ptr() != out.data_ptr():
         return out.copy_(result)
     if ready is not None:
         _remember(x, out, bias, pattern, (transpose, activation), ready)
