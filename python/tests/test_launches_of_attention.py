@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
 from bsr_gemm._lib import (  # noqa: E402
     _attention_gradient,
+    _attention_known,
     _attention_launch,
     _attention_torch,
     _gpu,
@@ -33,6 +35,17 @@ H200 = _native.card("NVIDIA H200")
 BIASED = "|bias: Cols<f32>| s * scale + bias"
 #: A score whose numbers and vectors have gradients.
 WITH_GRADIENTS = "|x: f32, a: Rows<f32>, b: Cols<f32>, c: Heads<f32>| s * scale + x * a * b - c * abs(i - j)"
+
+
+def written(spec):
+    """The score of a spec."""
+    return re.search(r'score = "(.*)"', spec).group(1) if "score = " in spec else None
+
+
+def sizes_of(length, per, heads):
+    """Those of a vector of a score: problems x heads x elements."""
+    assert per in ("all", "head")
+    return (1, heads, length // heads) if per == "head" else (1, 1, length)
 
 
 class LoadedAttention:
@@ -76,7 +89,7 @@ class ReadyAttention:
         type(self).launches += 1
         assert stream == 7
         kind = "bf16" if "dtype = bf16" in self.spec else "f16"
-        score = (BIASED if "bias" in self.spec else CLOSURE) if "score" in self.spec else None
+        score = written(self.spec)
         described = []
         for address, (sizes, strides) in zip((q, k, v, o), self.tensors):
             assert address % 16 == 0 and all(stride > 0 and stride % 8 == 0 for stride in strides)
@@ -90,8 +103,9 @@ class ReadyAttention:
         assert len(vectors) == len(self.vectors)
         of_score = []
         for address, (element, length, per) in zip(vectors, self.vectors):
-            assert address % 16 == 0 and per == "head"
-            of_score.append((address, element, [1, heads, length // heads], [length, length // heads, 1]))
+            assert address % 16 == 0
+            sizes = sizes_of(length, per, heads)
+            of_score.append((address, element, list(sizes), [length, length // sizes[1], 1]))
         mask = self.mask.now() if isinstance(self.mask, MaskView) else self.mask
         _native.attend(mask, described, self.scale, score, self.numbers, of_score, lies, sinks)
 
@@ -105,7 +119,7 @@ class LoadedGradient(LoadedAttention):
         self.score_sums = [[], []]
         for at, kernel in enumerate((dq, dkv)):
             if "score_gradients = on" in kernel.spec:
-                parameters = enumerate(score_of(WITH_GRADIENTS).parameters)
+                parameters = enumerate(score_of(written(kernel.spec)).parameters)
                 self.score_sums[at] = [number for number, (_, kind, _) in parameters if (kind == "Cols") == bool(at)]
 
 
@@ -119,10 +133,7 @@ class ReadyGradient:
 
     def __init__(self, loaded, work, tensors, scale, numbers, vectors) -> None:
         spec = loaded.kernel.spec
-        self.score = next(
-            (score for score in [*SCORES, BIASED, WITH_GRADIENTS] if score and f'"{score}"' in spec), None
-        )
-        assert (self.score is None) == ("score" not in spec)
+        self.score = written(spec)
         self.dtype = torch.bfloat16 if "dtype = bf16" in spec else torch.float16
         (self.mask, *_), self.tensors, self.scale, self.numbers = work, tensors, scale, tuple(numbers)
         self.vectors, self.score_sums = vectors, loaded.score_sums
@@ -146,9 +157,9 @@ class ReadyGradient:
         mask = Mask._of(self.mask, None)
         of_score = []
         for address, (element, length, per) in zip(vectors, self.vectors, strict=True):
-            assert element == "f32" and per == "head"
-            sizes = (1, heads, length // heads)
-            of_score.append(self.tensor(address, sizes, (length, length // heads, 1), torch.float32))
+            assert element == "f32"
+            sizes = sizes_of(length, per, heads)
+            of_score.append(self.tensor(address, sizes, (length, length // sizes[1], 1), torch.float32))
         how = self.score, self.scale, self.numbers, tuple(of_score)
         found = _attention_gradient.gradients(do, dlse, q, k, v, o, lse, mask, *how)
         for to, gradient in zip(results, found):
@@ -162,22 +173,15 @@ class ReadyGradient:
                     line.copy_(self.sums(number, (do, dlse, q, k, v, o, lse, mask), of_score, rows))
 
     def sums(self, number, given, vectors, rows):
-        """The gradients of a parameter of which each row has an element of its own; that of a number or head is in its first row."""
+        """The gradients of a vector of which each row has an element of its own; that of a head is in its first row."""
         parameters, (batch, heads, *_) = score_of(self.score).parameters, given[2].shape
-        held, numbers = iter(vectors), iter(self.numbers)
-        read = [next(numbers) if kind == "f32" else next(held) for _, kind, _ in parameters]
-        if parameters[number][1] == "f32":
-            read[number] = torch.tensor(read[number], requires_grad=True)
-        else:
-            read[number] = read[number].expand(batch, heads, -1).clone().requires_grad_()
-        how = [x for x, (_, kind, _) in zip(read, parameters) if kind == "f32"]
-        of_score = [x for x, (_, kind, _) in zip(read, parameters) if kind != "f32"]
-        wanted = [read[number]]
-        *_, found = _attention_gradient.gradients(*given, self.score, self.scale, how, of_score, wanted=wanted)
         lines = torch.zeros(batch, heads, rows)
-        if parameters[number][1] == "f32":
-            lines[0, 0, 0] = found
-        else:
+        if parameters[number][1] != "f32":
+            at = [at for at, (_, kind, _) in enumerate(parameters) if kind != "f32"].index(number)
+            of_score = [vector.expand(batch, heads, -1).contiguous() for vector in vectors]
+            wanted = [one == at for one in range(len(vectors))]
+            how = self.score, self.scale, self.numbers
+            *_, found = _attention_gradient.gradients(*given, *how, of_score, wanted)
             lines[:, :, : found.shape[2]] = found
         return lines
 
@@ -259,7 +263,7 @@ def on_the_cpu(monkeypatch, rng):
     monkeypatch.setattr(DevicePattern, "on_gpu", lambda self, index: View(self))
     monkeypatch.setattr(DeviceMask, "on_gpu", lambda self, index: MaskView(self))
     natives = {"Ready": Ready, "ReadyAttention": ReadyAttention, "ReadyGradient": ReadyGradient}
-    yield from fakes.replaced(monkeypatch, Gpu, [_launch, _attention_launch], natives)
+    yield from fakes.replaced(monkeypatch, Gpu, [_launch, _attention_launch, _attention_known], natives)
 
 
 def heads(batch=2, count=4, key_heads=2, rows=100, columns=16, rows_first=False):
@@ -269,6 +273,26 @@ def heads(batch=2, count=4, key_heads=2, rows=100, columns=16, rows_first=False)
         return made.transpose(1, 2) if rows_first else made
 
     return of(count), of(key_heads), of(key_heads)
+
+
+@pytest.mark.parametrize("wanted", ["abc", "a", "bc", "c"])
+def test_sums_of_kernels_become_gradients(wanted) -> None:
+    mask = Mask.full((100, 100), (64, 64)).scored()
+    for _ in range(2):
+        tensors = heads(columns=32)
+        vectors = [torch.randn(1, 4, size).mul(0.1) for size in (100, 100, 1)]
+        how = mask.key, WITH_GRADIENTS, 0.25, [0.5]
+        o, lse = torch.ops.bsr_gemm.attention(*tensors, None, *how, True, vectors, None)
+        given = (torch.randn_like(o), None, *tensors, o, lse, *how, vectors, [name in wanted for name in "abc"])
+        found = _attention_torch._attention_gradient_cuda(*given)
+        expected = torch.ops.bsr_gemm.attention_gradient(*given)
+        assert len(found) == len(expected) == 3 + len(wanted)
+        for our, their in zip(found[:3], expected):
+            assert torch.equal(our, their)
+        for our, their in zip(found[3:], expected[3:]):
+            assert our.shape == their.shape
+            torch.testing.assert_close(our, their, rtol=1e-4, atol=1e-5)
+    assert ReadyGradient.launches == 2 and len(_attention_launch._ready) == 1, "the second one is known"
 
 
 @pytest.mark.parametrize("lse", [False, True])

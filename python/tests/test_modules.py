@@ -49,16 +49,16 @@ _kernel_launch
 _kernels
 _gradient_lists
 _attention_launch
-_score_gradients
 _patterned
 _shards
 _tuning
 _attention_torch
+_attention_known
 _block_sparse
 _layers
 _attention
 _captured
-_flex
+_flex _flex_graph
 _pages
 _dynamic
 _parallel_ops

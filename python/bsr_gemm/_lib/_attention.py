@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
@@ -81,7 +82,7 @@ def attention(
     parameters, ``"|slope: f32| s * scale - slope * j"``. It may leave pairs out itself: ``"if i >= j { s * scale } else { -inf }"``.
     Parameters may be vectors, too: ``"|slopes: Heads<f32>| .."`` has an element for each head, ``Rows`` for each query, ``Cols`` for
     each key; with dimensions for problems and heads before it where those differ (problems x elements, or problems x heads x
-    elements, where 1 stands for all). Vectors that require a gradient have one; numbers have none. ``softcap=50.0`` is the score
+    elements, where 1 stands for all). Tensors among them that require a gradient have one, those of one number, too. ``softcap=50.0`` is the score
     ``50 * tanh(s * scale / 50)``. ``scale`` is 1 / sqrt(columns) unless it is given.
 
     ``split`` has several CTAs of a GPU share the keys of long tiles, which few queries or heads leave it: ``"auto"``, or 2 to 16.
@@ -96,6 +97,11 @@ def attention(
 
     ``out`` and, where it is a tensor, ``lse`` get the results, which then have no gradient; ``out`` is in the order of ``layout``.
     """
+    if out is None and isinstance(lse, bool) and not _arrays.in_graph():
+        how = (causal, mask, score, softcap, scale, lse, layout, block, split, lse_base)
+        found = _known().attention(q, k, v, pattern, how, numbers, sinks)
+        if found is not None:
+            return found
     # First of all: PyTorch's compiler is told there which functions are constants.
     from . import _attention_torch
     from ._results import Results
@@ -103,6 +109,14 @@ def attention(
     call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
     results = Results(call.in_order(out), lse, lse_base)
     return _attention_torch.attention(call, results, split_of(split), sinks)
+
+
+@functools.cache
+def _known() -> Any:
+    """What needs PyTorch, imported when it is there."""
+    from . import _attention_known
+
+    return _attention_known
 
 
 def simulate_attention(

@@ -87,19 +87,21 @@ def gradients(
     mask: Any,
     score: str | None,
     scale: float,
-    numbers: Sequence[float | Tensor],
+    numbers: Sequence[float],
     vectors: Sequence[Tensor] = (),
-    *,
-    wanted: Sequence[Tensor] = (),
+    wanted: Sequence[bool] = (),
 ) -> tuple[Tensor, ...]:
-    """The gradients of Q, K and V, then of ``wanted``: those of the score's numbers and vectors that are leaves of a graph.
+    """The gradients of Q, K and V, then of those of the score's vectors that are ``wanted``.
 
     A mask on a GPU is copied to the host, which waits for it.
     """
     mask = mask.to_mask() if mask.on_device else mask
+    wanted = wanted or (False,) * len(vectors)
+    vectors = [vector.detach().requires_grad_(is_wanted) for vector, is_wanted in zip(vectors, wanted)]
+    leaves = [vector for vector in vectors if vector.requires_grad]
     batch, heads, queries, _ = q.shape
     if 0 in q.shape or 0 in v.shape or mask.stored == 0:
-        return tuple(torch.zeros_like(tensor) for tensor in (q, k, v, *wanted))
+        return tuple(torch.zeros_like(tensor) for tensor in (q, k, v, *leaves))
     whole, tensors = stacked(mask, batch, heads, k.shape[1]), (q, k, v)
     key, (high, wide) = whole.pattern.key, whole.sizes
     delta = (do.to(lse.dtype) * o).sum(-1)
@@ -111,18 +113,18 @@ def gradients(
     q, do = (_rows(tensor, high) for tensor in (q, do))
     k, v = (_rows(tensor, wide) for tensor in (k, v))
     p = sddmm(q, k.t(), whole.pattern, PROBABILITIES, {"lse": sums, "scale": scale})
-    slope, scores = _correct(p, whole, q, k, sums, (mask, score, scale, numbers, vectors), wanted)
+    slope, scores = _correct(p, whole, q, k, sums, (mask, score, scale, numbers, vectors), leaves)
     linear = torch.ops.bsr_gemm.linear
     dv = linear(do.t(), p, None, key, True).t()
     ds = sddmm(do, v.t(), whole.pattern, _score_gradient(_arrays.kind_of(p)), {"p": p, "delta": delta, "scale": scale})
-    found_of_score = [torch.zeros_like(leaf) for leaf in wanted]
+    found_of_score = [torch.zeros_like(leaf) for leaf in leaves]
     if slope is not None:
         special = _arrays.index(whole.special, ds)
         of_scores = ds.index_select(0, special)
         if scores is not None:
             # What the scores are minus infinity for depends on nothing.
             of_each = torch.where(scores.detach().isneginf(), 0, of_scores.to(scores.dtype) / scale)
-            each = torch.autograd.grad(scores, wanted, of_each, allow_unused=True)
+            each = torch.autograd.grad(scores, leaves, of_each, allow_unused=True)
             found_of_score = [zero if found is None else found for found, zero in zip(each, found_of_score)]
         ds.index_copy_(0, special, (of_scores * slope).to(ds.dtype))
     dq = linear(k.t(), ds, None, key, False).t()
@@ -156,10 +158,10 @@ def _correct(
     k: Tensor,
     sums: Tensor,
     how: tuple[AttentionMask, str | None, float, Sequence, Sequence],
-    wanted: Sequence[Tensor],
+    leaves: Sequence[Tensor],
 ) -> tuple[Tensor | None, Tensor | None]:
     """Brings the probabilities of special blocks to their scores; their scores' derivatives by the scaled product, where
-    there are other than 1, and the scores themselves where gradients of their numbers or vectors are wanted."""
+    there are other than 1, and the scores themselves where gradients of their vectors are wanted: of ``leaves``."""
     mask, closure, scale, numbers, vectors = how
     if whole.of_special is None:
         return None, None
@@ -198,13 +200,13 @@ def _correct(
         scores = torch.where(partial, score.evaluate(values | {"s": s}), s * values["scale"])
         depends = scores.requires_grad
         (slope,) = (
-            torch.autograd.grad(scores.sum(), s, retain_graph=bool(wanted)) if depends else (torch.zeros_like(s),)
+            torch.autograd.grad(scores.sum(), s, retain_graph=bool(leaves)) if depends else (torch.zeros_like(s),)
         )
     row = torch.arange(sums.shape[0], device=p.device).reshape(-1, bm)
     of_rows = sums[row.index_select(0, _arrays.index(whole.block_rows, p))][:, :, None]
     probabilities = torch.where(inside, (scores.detach() - of_rows).exp(), 0)
     p.index_copy_(0, special, probabilities.to(p.dtype))
-    return torch.where(inside, slope / values["scale"], 0), scores if wanted and depends else None
+    return torch.where(inside, slope / values["scale"], 0), scores if leaves and depends else None
 
 
 def sddmm(

@@ -16,9 +16,7 @@ from ._gradient_lists import DeviceWork, is_listed
 from ._kernels import first_planned
 from ._launch import _device, _stream
 from ._operands import vector_of
-
-#: Gradients of Q, K and V alone, and with those of the score's parameters.
-PLAIN, WITH_SCORE = "gradient", "gradient with score"
+from ._score import score_of
 
 #: What a call of `attention` finds its launch by.
 _ready: dict[tuple, Any] = {}
@@ -50,6 +48,11 @@ def _cache(key: tuple, ready: Any) -> None:
         if len(_ready) >= _gpu.READY:
             _ready.clear()
         _ready[key] = ready
+
+
+def ready(tensors: Sequence[Tensor], how: tuple, further: Any, vectors: Sequence[Tensor]) -> Any:
+    """What is kept of :func:`attention` or :func:`gradient` with such tensors, where nothing was copied."""
+    return _ready.get(_key(tensors, how, further, vectors))
 
 
 def direct(
@@ -129,16 +132,15 @@ def direct_gradient(
     dlse: Tensor | None,
     how: tuple,
     vectors: Sequence[Tensor] = (),
-    kind: str = PLAIN,
-) -> tuple[Tensor, ...] | None:
+    wanted: tuple[bool, ...] = (),
+) -> list[Tensor] | None:
     """What :func:`gradient` computes of these, O and dO, where such tensors were given before; None where they were not."""
-    launch = _ready.get(_key(tensors, how, kind, vectors))
+    launch = _ready.get(_key(tensors, how, wanted, vectors))
     places = None if launch is None else _places(tensors)
     if launch is None or places is None:
         return None
     found = [torch.empty_like(tensor) for tensor in tensors[:3]]
-    sums = _launch_gradient(launch, places, found, (lse, dlse), [vector_of(vector) for vector in vectors])
-    return *found, *sums
+    return found + _launch_gradient(launch, places, found, (lse, dlse), vectors)
 
 
 def gradient(
@@ -148,28 +150,24 @@ def gradient(
     mask: Any,
     how: tuple,
     vectors: Sequence[Tensor] = (),
-    kind: str = PLAIN,
-) -> tuple[Any, ...] | None:
-    """Enqueues the gradients of Q, K and V, which have the strides of these; None where no kernels compute them.
-
-    Of the kind :data:`WITH_SCORE`, what follows are the gradients of the score's parameters by the numbers of these, each of which
-    has a row for every head of every problem: problems x heads x queries or keys.
-    """
+    wanted: tuple[bool, ...] = (),
+) -> list[Tensor] | None:
+    """Enqueues the gradients of Q, K and V, which have the strides of these, then of those vectors of the score that are
+    ``wanted``; None where no kernels compute them."""
     _, closure, scale, numbers = how
     (q, _, v, *_), index = tensors, tensors[0].device.index
     if q.dtype not in (torch.float16, torch.bfloat16):
         return None
     with _gpu.OnDevice(index):
-        spec = spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure)
-        loaded = _gpu.cached(_loaded, (index, spec, kind), lambda: _load_gradient(index, spec, kind))
+        spec, with_score = spec_of(mask.block, (q.shape[3], v.shape[3]), _arrays.kind_of(q), closure), any(wanted)
+        loaded = _gpu.cached(_loaded, (index, spec, with_score), lambda: _load_gradient(index, spec, with_score))
         sizes = tuple(q.shape), tuple(v.shape)
         if not loaded or (mask.on_device and not all(map(is_listed, loaded.forms(*map(list, sizes))))):
             return None
         operands = [_addressable(tensor) for tensor in tensors]
         found = [torch.empty_like(tensor) for tensor in tensors[:3]]
         results = [_addressable(tensor) for tensor in found]
-        of_score = [vector_of(vector) for vector in vectors]
-        extents = [_extent(vector) for vector in of_score]
+        extents = [_extent(vector) for vector in map(vector_of, vectors)]
 
         def ready_of(work: Any) -> Any:
             return _native.ReadyGradient(loaded, work, _layouts(operands + results), scale, list(numbers), extents)
@@ -181,44 +179,69 @@ def gradient(
         else:
             ready = ready_of(_work_of(index, loaded, mask, *sizes))
             enqueue = ready.launch
-        of_dq, of_dkv = loaded.score_sums
-        lines = [(*q.shape[:2], len(of_dq), q.shape[2]), (*q.shape[:2], len(of_dkv), v.shape[2])]
-        launch = enqueue, ready.workspace, (lines, [*of_dq, *of_dkv]) if kind is WITH_SCORE else None
-        sums = _launch_gradient(launch, [tensor.data_ptr() for tensor in operands], results, (lse, dlse), of_score)
+        launch = enqueue, ready.workspace, _sums(loaded, q, v), _lines(loaded, closure, wanted)
+        of_vectors = _launch_gradient(launch, [tensor.data_ptr() for tensor in operands], results, (lse, dlse), vectors)
         for to, result in zip(found, results):
             if to is not result:
                 to.copy_(result)
         if all(tensor is given for tensor, given in zip(operands + results, [*tensors, *found])):
-            _cache(_key(tensors, how, kind, vectors), launch)
-    return *found, *sums
+            _cache(_key(tensors, how, wanted, vectors), launch)
+    return found + of_vectors
 
 
-def _load_gradient(index: int, spec: str, kind: str) -> Any:
+def _sums(loaded: Any, q: Tensor, v: Tensor) -> list[tuple[int, ...]]:
+    """What the kernels of dQ and of dK and dV sum of the score's parameters: problems x heads x parameters x queries or keys.
+    Empty where neither sums any."""
+    of_both = loaded.score_sums
+    return (
+        [(*q.shape[:2], len(of), rows) for of, rows in zip(of_both, (q.shape[2], v.shape[2]))] if any(of_both) else []
+    )
+
+
+def _lines(loaded: Any, closure: str | None, wanted: Sequence[bool]) -> list[tuple[int, int | None]]:
+    """Of each wanted vector of the score its number, and which of the sums its gradient is made of, where any is."""
+    if not any(wanted) or closure is None:
+        return []
+    summed = [parameter for of in loaded.score_sums for parameter in of]
+    parameters = [at for at, (_, kind, _) in enumerate(score_of(closure).parameters) if kind != "f32"]
+    of_each = ((number, at) for number, (at, is_wanted) in enumerate(zip(parameters, wanted)) if is_wanted)
+    return [(number, summed.index(at) if at in summed else None) for number, at in of_each]
+
+
+def _load_gradient(index: int, spec: str, with_score: bool) -> Any:
     """The kernels of a gradient; False where they are not planned."""
-    kernels = _native.gradient_kernels(spec, kind is WITH_SCORE)
+    kernels = _native.gradient_kernels(spec, with_score)
     return False if kernels is None else _gpu.gpu_of(index).load_gradient(*kernels)
 
 
 def _launch_gradient(
-    ready: tuple[Any, int, tuple[list[tuple[int, ...]], list[int]] | None],
+    ready: tuple[Any, int, list[tuple[int, ...]], list[tuple[int, int | None]]],
     places: list[int],
     found: list[Tensor],
     of_queries: tuple[Tensor, Tensor | None],
-    of_score: list[Tensor],
-) -> list[dict[int, Tensor]]:
-    (launch, elements, of_score_sums), (lse, dlse) = ready, of_queries
+    vectors: Sequence[Tensor],
+) -> list[Tensor]:
+    """Enqueues gradients into ``found``; those of the vectors that are wanted."""
+    (launch, elements, shapes, lines), (lse, dlse) = ready, of_queries
     lse = lse.contiguous()
     dlse = None if dlse is None else dlse.contiguous()
     workspace = lse.new_empty(elements)
     of_lse = 0 if dlse is None else dlse.data_ptr()
-    at = [*places, *(tensor.data_ptr() for tensor in found)]
-    of_vectors = [vector.data_ptr() for vector in of_score]
-    lines, parameters = of_score_sums or ((), ())
-    sums = [lse.new_empty(shape) for shape in lines]
-    of_sums = [of_kernel.data_ptr() if of_kernel.shape[2] else 0 for of_kernel in sums] or [0, 0]
+    at = places + [tensor.data_ptr() for tensor in found]
+    read = [vector_of(vector) for vector in vectors]
+    sums = [lse.new_empty(shape) for shape in shapes]
+    of_sums = [of.data_ptr() if shape[2] else 0 for of, shape in zip(sums, shapes)] or (0, 0)
+    of_vectors = [vector.data_ptr() for vector in read]
     launch(at, lse.data_ptr(), of_lse, workspace.data_ptr(), of_sums, _stream(lse.get_device()), *of_vectors)
-    each = (line for of_kernel in sums for line in of_kernel.unbind(2))
-    return [] if of_score_sums is None else [dict(zip(parameters, each))]
+    if not lines:
+        return []
+    each = [line for of in sums for line in of.unbind(2)]
+
+    def of_vector(number: int, line: int | None) -> Tensor:
+        vector = vectors[number]
+        return torch.zeros_like(vector) if line is None else each[line].sum_to_size(vector.shape).to(vector)
+
+    return [of_vector(*of) for of in lines]
 
 
 def _addressable(tensor: Tensor) -> Tensor:

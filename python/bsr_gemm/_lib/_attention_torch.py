@@ -5,12 +5,13 @@ A mask is handed to it by its key, as patterns are to products.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import _calls, _combined, _gpu, _masks, _native, _score_gradients, _sinks, _torch
+from . import _calls, _combined, _gpu, _masks, _native, _sinks, _torch
 from ._attention_gradient import gradients
 from ._calls import Call, described
 from ._masks import find
@@ -26,13 +27,7 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any) -> An
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
     sinks = _sinks.read(sinks, q)
-    of_score = _torch._wants_gradient(*call.vectors, *call.learned)
-    if of_score and (is_transformed() or _torch.is_dynamo_compiling()):
-        raise Error(
-            "numbers and vectors of a score have no gradient under `torch.compile` and transforms of torch.func\n"
-            "  help: an attention outside of these, or `detach()`"
-        )
-    wants_gradient = of_score or _torch._wants_gradient(q, k, v, sinks)
+    wants_gradient = _torch._wants_gradient(q, k, v, sinks, *call.vectors)
     is_plain = not wants_gradient and not is_transformed()
     results.check(q, v, is_plain)
     settings = (call.key, call.closure, call.scale, call.numbers, results.wants_sums or wants_gradient)
@@ -43,8 +38,6 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any) -> An
         how = (*settings[:3], list(call.numbers), settings[4])
         if is_transformed():
             out, sums = Attention.apply(q, k, v, sinks, (*how, split), *call.vectors)
-        elif wants_gradient and not _torch.is_dynamo_compiling():
-            out, sums = EagerAttention.apply(q, k, v, sinks, (*how, split), *call.vectors, *call.learned)
         else:
             out, sums = torch.ops.bsr_gemm.attention(q, k, v, sinks, *how, call.vectors, split)
     out, sums = results.written(out, sums, is_plain and not _torch.is_dynamo_compiling())
@@ -160,27 +153,29 @@ def _attention_cuda(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=No
     return _attention_launch.attention(q, k, v, out, sums, found, how, further, split, sinks is not None, given)
 
 
-def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
-    return tuple(torch.empty_like(tensor) for tensor in (q, k, v))
+def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None, wanted=None):
+    of_vectors = [vector for vector, is_wanted in zip(vectors or (), wanted or ()) if is_wanted]
+    return [torch.empty_like(tensor) for tensor in (q, k, v, *of_vectors)]
 
 
-def _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
-    found = _found(q, k, mask)
-    return gradients(do, dlse, q, k, v, o, lse, found, score, scale, tuple(numbers), tuple(vectors or ()))
+def _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None, wanted=None):
+    how = (_found(q, k, mask), score, scale, tuple(numbers), tuple(vectors or ()))
+    return list(gradients(do, dlse, q, k, v, o, lse, *how, tuple(wanted or ())))
 
 
-def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None):
+def _attention_gradient_cuda(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None, wanted=None):
     from . import _attention_launch
 
-    tensors, how, vectors = (q, k, v, o, do), (mask, score, scale, tuple(numbers)), tuple(vectors or ())
-    gradients = _attention_launch.direct_gradient(tensors, lse, dlse, how, vectors)
-    if gradients is None:
-        found = _found(q, k, mask)
-        if (found.on_device or found.stored) and 0 not in (*q.shape, *v.shape):
-            gradients = _attention_launch.gradient(tensors, lse, dlse, found, how, vectors)
-    if gradients is None:
-        return _attention_gradient_cpu(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors)
-    return gradients
+    how, of_score = (mask, score, scale, tuple(numbers)), (tuple(vectors or ()), tuple(wanted or ()))
+    tensors = (q, k, v, o, do)
+    found = _attention_launch.direct_gradient(tensors, lse, dlse, how, *of_score)
+    if found is None:
+        of_mask = _found(q, k, mask)
+        if (of_mask.on_device or of_mask.stored) and 0 not in (*q.shape, *v.shape):
+            found = _attention_launch.gradient(tensors, lse, dlse, of_mask, how, *of_score)
+    if found is None:
+        return _attention_gradient_cpu(do, dlse, q, k, v, o, lse, *how, *of_score)
+    return found
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -190,13 +185,11 @@ def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     ctx.set_materialize_grads(False)
     if not lse:
         ctx.mark_non_differentiable(output[1])
-    # Gradients of lists of tensors are lists of as many; an empty list may be one.
-    of_vectors = None if vectors is None else [None] * len(vectors)
-    ctx.none = None, None, None, None if numbers else [], None, of_vectors, None
     ctx.save_for_backward(q, k, v, sinks, *output, *(vectors or ()))
 
 
-def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
+def _gradients(ctx: Any, do: Tensor | None, dlse: Tensor | None, wanted: Sequence[bool]) -> list[Tensor | None]:
+    """The gradients of Q, K, V and sinks, then of the score's vectors: of those that are ``wanted``."""
     q, k, v, sinks, o, lse, *vectors = ctx.saved_tensors
     if not ctx.has_sums:
         raise Error(
@@ -205,40 +198,33 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
         )
     _refuse_changed(ctx)
     if do is None and dlse is None:
-        return None, None, None, None, *ctx.none
+        return [None] * (4 + len(vectors))
     do = torch.zeros_like(o) if do is None else do
     refuse_forward("attention_gradient", (do, dlse, q, k, v))
     with torch.no_grad():
         is_launch = _is_launch(q, k, v) and _torch._is_plain(do, o, dlse)
         gradient = _attention_gradient_cuda if is_launch else torch.ops.bsr_gemm.attention_gradient
-        found = gradient(do, dlse, q, k, v, o, lse, *ctx.settings, vectors)
-        of_sinks = _gradient_of_sinks(ctx, do, dlse, o, lse, sinks)
-    return *once((*found, of_sinks), do, q, k, v), *ctx.none
+        found = gradient(do, dlse, q, k, v, o, lse, *ctx.settings, vectors, wanted)
+        of_sinks = None
+        if sinks is not None and ctx.needs_input_grad[3]:
+            of_sinks = _sinks.gradient(do, dlse, o, lse, sinks)
+    *found, of_sinks = once((*found, of_sinks), do, q, k, v)
+    of_vectors = iter(found[3:])
+    return [*found[:3], of_sinks, *(next(of_vectors) if is_wanted else None for is_wanted in wanted)]
 
 
-def _gradient_of_sinks(
-    ctx: Any, do: Tensor, dlse: Tensor | None, o: Tensor, lse: Tensor, sinks: Tensor | None
-) -> Tensor | None:
-    """The gradient of sinks where it is wanted."""
-    return _sinks.gradient(do, dlse, o, lse, sinks) if sinks is not None and ctx.needs_input_grad[3] else None
+def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    """Of the operator, where the gradients of a list are a list of as many; an empty one may be one."""
+    (_, _, _, numbers), wanted = ctx.settings, ctx.needs_input_grad[9]
+    has_list = isinstance(wanted, (list, tuple))
+    *found, none = *_gradients(ctx, do, dlse, wanted if has_list else ()), None
+    of_vectors = found[4:] if has_list else none
+    return *found[:4], none, none, none, none if numbers else [], none, of_vectors, none
 
 
-def _backward_with_score(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
-    """The same with the gradients of those vectors and numbers of the score that want one."""
-    is_wanted = ctx.needs_input_grad[5:]
-    if not any(is_wanted) or (do is None and dlse is None):
-        return _backward(ctx, do, dlse)
-    _refuse_changed(ctx)
-    q, k, v, sinks, o, lse, *vectors = ctx.saved_tensors
-    mask, score, scale, numbers = ctx.settings
-    wanted = [of if of_this else None for of, of_this in zip([*vectors, *ctx.learned], is_wanted)]
-    do = torch.zeros_like(o) if do is None else do
-    with torch.no_grad():
-        given, how = (do, dlse, q, k, v, o, lse), (mask, score, scale, tuple(numbers))
-        dq, dk, dv, *of_score = _score_gradients.gradients(given, _found(q, k, mask), how, vectors, wanted)
-        of_sinks = _gradient_of_sinks(ctx, do, dlse, o, lse, sinks)
-    dq, dk, dv, of_sinks, *of_score = once((dq, dk, dv, of_sinks, *of_score), do, q, k, v)
-    return dq, dk, dv, of_sinks, None, *of_score
+def _backward_of_function(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
+    *of_tensors, of_sinks = (found := _gradients(ctx, do, dlse, ctx.needs_input_grad[5:]))[:4]
+    return *of_tensors, of_sinks, None, *found[4:]
 
 
 def _refuse_changed(ctx: Any) -> None:
@@ -261,7 +247,7 @@ operator(
 )
 operator(
     "attention_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, str mask, str? score,"
-    " float scale, float[] numbers, Tensor[]? vectors=None) -> (Tensor, Tensor, Tensor)",
+    " float scale, float[] numbers, Tensor[]? vectors=None, bool[]? wanted=None) -> Tensor[]",
     _attention_gradient_fake,
     _attention_gradient_cpu,
     _attention_gradient_cuda,
@@ -286,9 +272,8 @@ class Attention(torch.autograd.Function):
         q, k, v, sinks, how, *vectors = inputs
         *settings, split = how
         _keep(ctx, (q, k, v, sinks, *settings, vectors, split), output)
-        ctx.none = (None,) * (1 + len(vectors))
 
-    backward = staticmethod(_backward)
+    backward = staticmethod(_backward_of_function)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -296,23 +281,3 @@ class Attention(torch.autograd.Function):
             "an attention has no derivative in forward mode\n"
             "  help: its gradient (`torch.func.vjp`, `jacrev`), or one of dense tensors"
         )
-
-
-class EagerAttention(torch.autograd.Function):
-    """The same where no transform is active.
-
-    The gradient of an operator takes the host longer, and so does a function with ``setup_context``: PyTorch inspects the
-    signature of its ``forward`` in every call.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        # The score's numbers are behind its vectors, which have three dimensions.
-        ctx.learned = [x for x in inputs[5:] if x is None or x.dim() < 3]
-        given = inputs[: len(inputs) - len(ctx.learned)]
-        output = Attention.forward(*given)
-        Attention.setup_context(ctx, given, output)
-        ctx.none = (*ctx.none, *(None for _ in ctx.learned))
-        return output
-
-    backward = staticmethod(_backward_with_score)

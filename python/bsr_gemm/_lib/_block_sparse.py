@@ -143,17 +143,35 @@ def _attend(
         return compute(call.key, call.closure, call.scale, call.numbers, call.vectors)
 
     sizes, sides = (q.shape[2], k.shape[2]), _pair(block, "block")
-    condition = None if lists[2] is None else VALID
+    vectors: dict[str, Tensor] = {}
+
+    def flags() -> Tensor:
+        found, of_keys = _flags(lists, grid, sizes[1], sides[1])
+        vectors.update(of_keys)
+        return found
+
+    return under(q, sizes, sides, None if lists[2] is None else VALID, flags, lambda mask: run(mask, vectors))
+
+
+def under(
+    q: Tensor,
+    sizes: tuple[int, int],
+    sides: tuple[int, int],
+    condition: str | None,
+    flags: Callable[[], Tensor],
+    run: Callable[[DeviceMask], Any],
+) -> Any:
+    """What ``run`` returns for a mask of blocks: booleans, or bytes where partial ones have a condition. On a GPU it is one that was
+    made before."""
     if not q.is_cuda:
-        flags, vectors = _flags(lists, grid, sizes[1], sides[1])
-        return run(DeviceMask.from_blocks(flags.contiguous(), sizes, sides, mask=condition), vectors)
+        return run(DeviceMask.from_blocks(flags().contiguous(), sizes, sides, mask=condition))
     with _gpu._lock, _gpu.OnDevice(q.device.index):
-        flags, vectors = _flags(lists, grid, sizes[1], sides[1])
-        mask = _mask((q.device, tuple(flags.shape), sizes, sides, condition))
+        found = flags()
+        mask = _mask((q.device, tuple(found.shape), sizes, sides, condition))
         assert mask._bytes is not None
-        mask._bytes.copy_(flags)
+        mask._bytes.copy_(found)
         mask.changed()
-        return run(mask, vectors)
+        return run(mask)
 
 
 def _mask(key: tuple) -> DeviceMask:
@@ -205,7 +223,7 @@ def _gradient_fake(do, dlse, q, k, v, o, lse, index, nums, block_sizes, block, s
 def _gradient(differentiate: Callable) -> Callable:
     def kernel(do, dlse, q, k, v, o, lse, index, nums, block_sizes, block, scale):
         def compute(key, closure, scale, numbers, vectors):
-            return differentiate(do, dlse, q, k, v, o, lse, key, closure, scale, numbers, vectors)
+            return tuple(differentiate(do, dlse, q, k, v, o, lse, key, closure, scale, numbers, vectors))
 
         return _attend(q, k, v, (index, nums, block_sizes), block, scale, compute)
 

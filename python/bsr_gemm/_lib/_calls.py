@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from . import _arrays, _combined
-from ._conditions import CAUSAL, Condition, closure_of, condition_of, of_score, parameters_of
+from ._conditions import CAUSAL, Condition, by_head, closure_of, condition_of, of_score, parameters_of
 from ._masks import AttentionMask, every, find
 from ._native import Error
 from ._score import Score, score_of
@@ -27,13 +27,13 @@ class Call:
     """A call of attention: tensors of problems x heads x rows x columns, the key of a mask, the closure of a score where any
     block needs it."""
 
-    __slots__ = ("closure", "k", "key", "layout", "learned", "numbers", "on_device", "q", "scale", "v", "vectors")
+    __slots__ = ("closure", "k", "key", "layout", "names", "numbers", "on_device", "q", "scale", "v", "vectors")
 
     closure: str | None
     key: str
     layout: str
-    #: Of each number the tensor that it is read from where this requires a gradient; nothing where none does.
-    learned: list[Any]
+    #: Of each vector the name, or the place, by which it is given.
+    names: tuple[str | int, ...]
     numbers: tuple[float, ...]
     on_device: bool
     scale: float
@@ -71,9 +71,8 @@ class Call:
         if pattern is None:
             key, call.on_device = every(block, None, False), False
         else:
-            if hasattr(pattern, "kv_num_blocks") and hasattr(pattern, "BLOCK_SIZE"):
-                pattern = _of_block_mask(pattern)
-            key, call.on_device = _key_of(pattern), pattern.on_device
+            found = mask_of(pattern)
+            key, call.on_device = found.key, found.on_device
         vectors: dict[str, Any] = {}
         by_name = isinstance(numbers, Mapping)
         if by_name:
@@ -81,18 +80,14 @@ class Call:
             scalars = {name: value for name, value in numbers.items() if name not in vectors}
         else:
             scalars = dict(enumerate(numbers))
-        for name, number in scalars.items():
-            if _arrays.is_tensor(number) and _arrays.in_graph():
-                raise Error(
-                    f"the number {name!r} of a score is a tensor, which torch.compile does not read\n"
-                    "  help: a number of Python, or a vector: `|slope: Heads<f32>| ..`"
-                )
+        of_kernels = {name: _of_one(name, x, call.q) for name, x in scalars.items() if _is_of_kernels(x)}
         names = tuple(scalars) if by_name else len(scalars)
-        call.closure, call.key, order, parameters = resolved(key, bool(causal), mask, score, names, tuple(vectors))
-        learned = [x if _arrays.is_tensor(x) and x.requires_grad else None for x in map(scalars.__getitem__, order)]
-        call.learned = learned if any(x is not None for x in learned) else []
-        call.numbers = tuple(float(x.detach() if _arrays.is_tensor(x) else x) for x in map(scalars.__getitem__, order))
-        call.vectors = [_vector(parameter, vectors[parameter[0]], call) for parameter in parameters]
+        how = (bool(causal), mask, score, names, tuple(vectors), tuple(of_kernels))
+        call.closure, call.key, order, parameters = resolved(key, *how)
+        call.numbers = tuple(float(scalars[name]) for name in order)
+        given = vectors | of_kernels
+        call.names = tuple(name for _, name in parameters)
+        call.vectors = [_vector(parameter, given[name], call) for parameter, name in parameters]
         call.scale = 1.0 / math.sqrt(max(1, call.q.shape[-1])) if scale is None else float(scale)
         return call
 
@@ -164,6 +159,21 @@ def spec_of(
     return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{parts}{score}"
 
 
+def _is_of_kernels(number: Any) -> bool:
+    """Whether kernels read a number from its tensor, as a vector by head with one element: the host does not know it, or it has a gradient."""
+    return _arrays.is_tensor(number) and (number.requires_grad or number.is_cuda or _arrays.in_graph())
+
+
+def _of_one(name: str | int, number: Any, q: Any) -> Any:
+    """A tensor of one number beside ``q``."""
+    if number.numel() != 1:
+        raise Error(
+            f"the number {name!r} of a score is {' x '.join(map(str, number.shape))}\n  help: a tensor of one number, or a parameter "
+            "that is a vector: `|slope: Heads<f32>| ..`"
+        )
+    return number.reshape(()).to(q.device)
+
+
 def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
     """A vector of a score as problems x heads x elements, of the type that the score reads."""
     name, kind, element = parameter
@@ -195,27 +205,49 @@ def _vector(parameter: tuple[str, str, str], vector: Any, call: Call) -> Any:
 
 
 def resolved(
-    key: str, causal: bool, mask: str | None, score: str | None, numbers: Any, vectors: tuple[str, ...]
+    key: str,
+    causal: bool,
+    mask: str | None,
+    score: str | None,
+    numbers: Any,
+    vectors: tuple[str, ...],
+    of_kernels: tuple[str | int, ...] = (),
 ) -> tuple[str | None, str, tuple, tuple]:
     """The closure of the score where any block needs it, the key of the mask with what is partial under it, which of the given
-    numbers it takes in which order, and its parameters that are vectors.
+    numbers it takes in which order, and its parameters that are vectors, each with the name by which it is given.
 
     ``numbers`` are the names of those that are given, or how many are given in the order of the parameters; ``vectors`` are
-    the names of those that are given.
+    the names of those that are given, and ``of_kernels`` the names (or places) of numbers that are vectors by head.
     """
     how = (causal, mask, score, numbers, vectors)
     if key.startswith("every:"):
-        return _of_every(key, *how)
+        return _by_head(*_of_every(key, *how), of_kernels)
     found: Any = find(key, (0, 0))
     if not found.on_device:
-        return _resolved(key, *how)[0]
+        return _by_head(*_resolved(key, *how)[0], of_kernels)
     # The cache of a mask of tensors lives as long as the mask.
     known = found.calls.get(how)
     if known is None:
         if len(found.calls) >= 256:
             found.calls.clear()
         known = found.calls[how] = _of_mask(found, *how)[0]
-    return known
+    return _by_head(*known, of_kernels)
+
+
+def _by_head(closure: str | None, key: str, order: tuple, vectors: tuple, of_kernels: tuple[str | int, ...]) -> tuple:
+    """What is resolved, where some numbers are vectors by head."""
+    if closure is None or not of_kernels:
+        return closure, key, order, tuple((vector, vector[0]) for vector in vectors)
+    read = score_of(closure)
+    if read.tree is None:
+        raise Error(
+            f"the score `{read.closure}` was not read: {read.why}\n  help: numbers of Python, not tensors that require a gradient or "
+            "are on a GPU"
+        )
+    given = {name: of for name, of in zip(read.numbers, order) if of in of_kernels}
+    closure = by_head(closure, tuple(given))
+    read_too = tuple((of, given.get(of[0], of[0])) for of in score_of(closure).vectors)
+    return closure, key, tuple(of for of in order if of not in of_kernels), read_too
 
 
 @functools.lru_cache(maxsize=4096)
@@ -308,13 +340,16 @@ def _parameters(every_closure: str | None, closure: str | None, numbers: Any, ve
     return order, tuple(parameter for parameter in taken if parameter[1] != "f32")
 
 
-def _key_of(pattern: Any) -> str:
+def mask_of(pattern: Any) -> Any:
+    """The mask that a pattern is, or that of FlexAttention's."""
     if isinstance(pattern, AttentionMask):
-        return pattern.key
+        return pattern
+    if hasattr(pattern, "kv_num_blocks") and hasattr(pattern, "BLOCK_SIZE"):
+        return _of_block_mask(pattern)
     from ._device_masks import DeviceMask
 
     if isinstance(pattern, DeviceMask):
-        return pattern.key
+        return pattern
     raise Error(
         f"the pattern is a {type(pattern).__name__}, not an AttentionMask or DeviceMask\n  help: "
         "`bsr_gemm.AttentionMask.from_blocks`, `.from_pairs`, `.from_block_mask`, `.where`, `.causal` and others make one"

@@ -104,6 +104,14 @@ def parameters_of(closure: str) -> tuple[Parameter, ...]:
     return score_of(closure).parameters
 
 
+@functools.lru_cache(maxsize=1024)
+def by_head(closure: str, names: tuple[str, ...]) -> str:
+    """The same closure, where these numbers are vectors by head."""
+    read = score_of(closure)
+    parameters = [(name, "Heads", "f32") if name in names else (name, *what) for name, *what in read.parameters]
+    return f"|{_listed(parameters)}| {read.body}"
+
+
 def _listed(parameters: Iterable[Parameter]) -> str:
     return ", ".join(f"{name}: {kind if kind == 'f32' else f'{kind}<{element}>'}" for name, kind, element in parameters)
 

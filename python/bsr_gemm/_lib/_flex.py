@@ -27,7 +27,6 @@ MOST = 8
 KEPT = 256
 
 
-@torch.compiler.disable
 def flex_attention(
     query: Tensor,
     key: Tensor,
@@ -55,18 +54,37 @@ def flex_attention(
         raise Error("the greatest score of each query is not stored\n  help: `AuxRequest(lse=True)`")
     if key.shape[0] == 1 != query.shape[0]:
         key, value = (tensor.expand(query.shape[0], -1, -1, -1) for tensor in (key, value))
-    blocks = None if block_mask is None else _calls._of_block_mask(block_mask)
-    mask_mod = None if blocks is None or not blocks.has_partial else block_mask.mask_mod
-    kind = torch.float64 if query.dtype == torch.float64 else torch.float32
-    score, condition, vectors = _said(score_mod, mask_mod, (*query.shape[:3], key.shape[2]), query.device, kind)
-    pattern = None if blocks is None else _with_condition(blocks.key, condition, score is not None)
     wants_lse = return_lse or bool(return_aux is not None and return_aux.lse)
-    found = attention(query, key, value, pattern, score=score, numbers=vectors, scale=scale, lse=wants_lse)
+    if _arrays.in_graph():
+        from . import _flex_graph
+
+        attend = _flex_graph.attend
+    else:
+        attend = _attend
+    found = attend(query, key, value, score_mod, block_mask, scale, wants_lse)
     if return_aux is None:
         return found
     from torch.nn.attention.flex_attention import AuxOutput
 
     return (found[0], AuxOutput(lse=found[1])) if wants_lse else (found, AuxOutput())
+
+
+@torch.compiler.disable
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable | None,
+    block_mask: Any,
+    scale: float | None,
+    wants_lse: bool,
+) -> Any:
+    blocks = None if block_mask is None else _calls._of_block_mask(block_mask)
+    mask_mod = None if blocks is None or not blocks.has_partial else block_mask.mask_mod
+    kind = torch.float64 if query.dtype == torch.float64 else torch.float32
+    score, condition, vectors = _said(score_mod, mask_mod, (*query.shape[:3], key.shape[2]), query.device, kind)
+    pattern = None if blocks is None else _with_condition(blocks.key, condition, score is not None)
+    return attention(query, key, value, pattern, score=score, numbers=vectors, scale=scale, lse=wants_lse)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
@@ -112,15 +130,22 @@ def _said(
 
 
 def _trace(
-    score_mod: Callable | None, mask_mod: Callable | None, sizes: Any, device: torch.device, kind: torch.dtype
+    score_mod: Callable | None,
+    mask_mod: Callable | None,
+    sizes: Any,
+    device: torch.device,
+    kind: torch.dtype,
+    in_graph: bool = False,
 ) -> Said:
-    trace = Trace(sizes, device)
+    trace = Trace(sizes, device, in_graph)
     score = None if score_mod is None else _closure(trace, _text(trace.score(score_mod, kind)))
     tree = TRUE if mask_mod is None else trace.condition(mask_mod)
     condition = None if tree == TRUE else _condition(trace, tree)
     texts = " ".join(filter(None, (score, condition)))
-    # As kernels read them, so that no call converts them again.
-    vectors = {name: exact(vector, torch.float32) for name, vector in trace.vectors.items() if f"{name}:" in texts}
+    vectors = {name: vector for name, vector in trace.vectors.items() if f"{name}:" in texts}
+    if not in_graph:
+        # As kernels read them, so that no call converts them again.
+        vectors = {name: exact(vector, torch.float32) for name, vector in vectors.items()}
     if len(vectors) > MOST:
         raise Error(
             f"the functions read {len(vectors)} vectors: {', '.join(vectors)}; a kernel has up to {MOST}\n"

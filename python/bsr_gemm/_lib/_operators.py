@@ -111,7 +111,10 @@ def _batch(name: str) -> None:
         ]
         if isinstance(results[0], Tensor):
             return torch.stack(results), 0
-        return tuple(torch.stack(parts) for parts in zip(*results)), (0,) * len(results[0])
+        stacked = [torch.stack(parts) for parts in zip(*results)]
+        # A list of tensors is one result, whose dimensions are a list.
+        like = type(results[0])
+        return like(stacked), like([0] * len(stacked))
 
     torch.library.register_vmap(f"bsr_gemm::{name}", mapped, lib=library)
 

@@ -105,8 +105,10 @@ def _parts(args: tuple) -> tuple:
 class Trace:
     """The functions of one call, and the vectors that their trees read."""
 
-    def __init__(self, sizes: Sizes, device: torch.device) -> None:
+    def __init__(self, sizes: Sizes, device: torch.device, in_graph: bool = False) -> None:
         self.sizes, self.device = sizes, device
+        #: In a graph of torch.compile the elements of tensors are not known.
+        self.in_graph = in_graph
         self.vectors: dict[str, Tensor] = {}
         self.parameters: dict[str, str] = {}
         self._names: dict[int, str] = {}
@@ -161,7 +163,7 @@ class Trace:
                 f"a tensor of {' x '.join(map(str, value.shape))} is used where one number is",
                 "index it by `b`, `h`, and `q_idx` or `kv_idx`",
             )
-        if value.device.type == "cpu" and not value.requires_grad:
+        if value.device.type == "cpu" and not value.requires_grad and not self.in_graph:
             return self.constant(value.item(), value.dtype)
         return self._leaf(Leaf(value.reshape(1, 1, 1, 1).to(self.device)))
 
