@@ -148,6 +148,7 @@ fn pass(argument: &Argument, buffers: &[Buffer]) -> PyResult<Param> {
             let map = TensorMap {
                 buffer: buffer.name.clone(),
                 offset: 0,
+                element: None,
                 dims: dims.clone(),
                 strides: strides.clone(),
                 boxed: boxed.clone(),

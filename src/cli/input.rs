@@ -1,5 +1,7 @@
 //! Texts that commands read: files, and standard input for `-`.
 
+use std::fmt::Display;
+use std::fs::File;
 use std::io::stdin;
 use std::path::Path;
 
@@ -15,8 +17,28 @@ const STDIN: &str = "-";
 /// # Errors
 /// Bad input: it cannot be read, is no text, or is too long.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
-    // What is made of a text takes several times its memory.
-    at_most(path, read::memory_available().unwrap_or(1 << 32) / 4)
+    at_most(path, most())
+}
+
+/// Bytes of what is read: what is made of them takes several times their memory.
+fn most() -> u64 {
+    read::memory_available().unwrap_or(1 << 32) / 4
+}
+
+/// Reads a file that need be no text.
+///
+/// # Errors
+/// As [`text`].
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let bytes = match path == Path::new(STDIN) {
+        true => read::bytes_of(stdin().lock(), most()),
+        false => File::open(path).and_then(|file| read::bytes_of(file, most())),
+    };
+    bytes.map_err(|error| unread(path, &error))
+}
+
+fn unread(path: &Path, error: &dyn Display) -> Failure {
+    Failure::bad_input(format!("cannot read {}: {error}", path.display()))
 }
 
 /// Reads a text of at most so many bytes.
@@ -28,5 +50,5 @@ pub(super) fn at_most(path: &Path, most: u64) -> Result<String, Failure> {
         true => read::text_of(stdin().lock(), most),
         false => read::text(path, most),
     };
-    text.map_err(|error| Failure::bad_input(format!("cannot read {}: {error}", path.display())))
+    text.map_err(|error| unread(path, &error))
 }

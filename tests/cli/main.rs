@@ -13,6 +13,7 @@ mod edited;
 mod files;
 mod operations;
 mod report;
+mod reports;
 mod sanitize;
 mod sweep;
 mod trace;

@@ -158,6 +158,47 @@ fn a_launch_file_is_written_from_a_text() {
     assert_eq!((out.matches("[buffers.").count(), out.matches("[[params]]").count()), (2, 7));
 }
 
+/// A structure with an address and numbers, a buffer with an address at a place, and PTX within a fat binary.
+#[test]
+fn structures_have_fields_and_fat_binaries_hold_ptx() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, launch) = (folder.path().join("k.fatbin"), folder.path().join("launch.toml"));
+    let text = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .align 8 .b8 p[24]) {\n.reg .b32 %r<4>;\n\
+                .reg .b64 %rd<4>;\nld.param.u64 %rd0, [p];\nld.param.u32 %r0, [p+8];\nld.param.u64 %rd1, [p+16];\n\
+                ld.global.u64 %rd2, [%rd0+8];\nld.global.u32 %r1, [%rd2];\nadd.u32 %r1, %r1, %r0;\nst.global.u32 [%rd1], %r1;\n\
+                ret;\n}\n";
+    let mut entry = vec![0; 64];
+    (entry[0], entry[4]) = (1, 64);
+    entry[8..16].copy_from_slice(&(text.len() as u64).to_le_bytes());
+    entry.extend(text.bytes());
+    let head = [&0xba55_ed50_u32.to_le_bytes()[..], &[1, 0, 16, 0], &(entry.len() as u64).to_le_bytes()].concat();
+    fs::write(&file, [head, entry].concat()).unwrap();
+    let right = "grid = 1\nblock = 1\n[buffers.table]\ntype = \"u64\"\nshape = [2]\nvalues = 0\n\
+                 fields = [{ at = 8, buffer = \"x\", offset = 4 }]\n\
+                 [buffers.x]\ntype = \"u32\"\nshape = [2]\nvalues = \"index\"\n[buffers.out]\ntype = \"u32\"\nshape = [1]\nvalues = 0\n\
+                 [[params]]\nfields = [{ at = 0, buffer = \"table\" }, { at = 8, value = 41 }, { at = 16, buffer = \"out\" }]\n";
+    let run = |toml: &str| {
+        fs::write(&launch, toml).unwrap();
+        let args = ["sanitize", file.to_str().unwrap(), "--launch", launch.to_str().unwrap(), "--results"];
+        bsr(&args).arg(folder.path()).assert()
+    };
+    run(right).success();
+    assert!(fs::read(folder.path().join("out.npy")).unwrap().ends_with(&42u32.to_le_bytes()));
+    for (find, put, reason) in [
+        ("{ at = 8, value", "{ value", "a field has a place"),
+        ("at = 16, buffer", "at = 20, buffer", "at 20: 20 + 8 bytes = 28, and it has 24"),
+        (
+            "{ at = 8, buffer = \"x\"",
+            "{ at = 12, buffer = \"x\"",
+            "buffer `table`: 8 bytes at 12 end at 20, and it has 16",
+        ),
+        ("\"table\" }", "\"tabel\" }", "the field at 0: there is no buffer `tabel`"),
+    ] {
+        assert!(right.contains(find), "{find}");
+        run(&right.replace(find, put)).code(2).stderr(predicates::str::contains(reason));
+    }
+}
+
 #[test]
 fn what_cannot_run_is_refused_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();

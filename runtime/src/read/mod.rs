@@ -21,7 +21,7 @@ pub(crate) use blocking::{Cursor, from_places};
 pub use files::npy_elements;
 #[cfg(feature = "files")]
 pub use files::{
-    ReadError, ReadProblem, load, load_array, open, parse_mtx, parse_npy, parse_npz, parse_npz_array,
+    ReadError, ReadProblem, bytes_of, load, load_array, open, parse_mtx, parse_npy, parse_npz, parse_npz_array,
     parse_safetensors, parse_smtx, text, text_of,
 };
 pub use sparse::Sparse;

@@ -1,5 +1,6 @@
 //! Bit-exact arithmetic on values of PTX types.
 
+pub(crate) mod atomic;
 mod directed;
 pub(crate) mod float;
 pub(crate) mod int;

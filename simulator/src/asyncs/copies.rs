@@ -68,6 +68,11 @@ impl Machine<'_> {
                     self.store(&stamp, &op.view, Place::Global(*to), &data)?;
                 }
             }
+            Work::Post { data, to, barrier, f } => {
+                self.gone(&op, to.0)?;
+                self.post(&op, data, *to, *f)?;
+                self.arrived(&op, *barrier, data.len() as u32)?;
+            }
             Work::Lanes(all) => {
                 for (c, i) in all {
                     self.gone(&op, c.to.0)?;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::stores::LaneStore;
 use crate::address::{PARAM_BASE, Window, classify};
 use crate::check::FindingKind;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::{Proxy, Stamp};
 use crate::machine::in_flight::{Issued, LaneCopy, Pending, Spot, Ticket, Work};
-use crate::machine::launch::Param;
 use crate::machine::memory::{Place, Who};
 use crate::machine::tensor_map::{MapAt, TensorMapDesc};
 use crate::machine::{Exec, Machine, Stop};
@@ -16,8 +16,8 @@ use crate::program::types::Space;
 use crate::schedule::Schedule;
 
 impl Machine<'_> {
-    /// Where the tensor map at an address is.
-    pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<MapAt> {
+    /// Where the tensor map at an address is, if one is there.
+    pub(super) fn find_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<Option<MapAt>> {
         let raw = self.raw_address(who.w, lane, a);
         let place = match a.space {
             Space::Param => Window::Param(raw as u32),
@@ -26,11 +26,7 @@ impl Machine<'_> {
         let found = match place {
             Window::Param(p) => {
                 let offset = p.wrapping_sub(PARAM_BASE);
-                let params = self.program.params.iter().zip(&self.launch.params);
-                params
-                    .enumerate()
-                    .find_map(|(i, (d, v))| (d.offset == offset && matches!(v, Param::TensorMap(_))).then_some(i))
-                    .map(MapAt::Param)
+                self.param_maps.contains_key(&offset).then_some(MapAt::Param(offset))
             }
             Window::Global(address) => match self.global.base.map_at(address) {
                 Some(_) => Some(MapAt::Global(address)),
@@ -38,7 +34,13 @@ impl Machine<'_> {
             },
             Window::Shared(_) | Window::Local(_) => None,
         };
-        match found {
+        Ok(found)
+    }
+
+    /// Where the tensor map at an address is.
+    pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<MapAt> {
+        let raw = self.raw_address(who.w, lane, a);
+        match self.find_map(who, lane, a)? {
             Some(i) => Ok(i),
             None => self.fail(
                 FindingKind::TensorCopy,
@@ -56,10 +58,7 @@ impl Machine<'_> {
     /// The tensor map that is there.
     pub(super) fn map(&self, at: MapAt) -> Exec<Arc<TensorMapDesc>> {
         let found = match at {
-            MapAt::Param(index) => match &self.launch.params[index] {
-                Param::TensorMap(map) => Some(Arc::new(map.clone())),
-                _ => None,
-            },
+            MapAt::Param(offset) => self.param_maps.get(&offset).cloned(),
             MapAt::Global(address) => self.global.base.map_at(address).cloned().map(Arc::new),
             MapAt::Made(_, number) => self.made_maps.get(number).cloned(),
         };
@@ -150,7 +149,7 @@ impl Machine<'_> {
     }
 
     /// Queues one operation; in the `Early` schedule it is done at once.
-    fn queue(&mut self, who: Who, view: &View, work: Work, proxy: Proxy, bytes: u64) -> Exec<Ticket> {
+    pub(super) fn queue(&mut self, who: Who, view: &View, work: Work, proxy: Proxy, bytes: u64) -> Exec<Ticket> {
         let two = matches!(work, Work::TileStore { .. } | Work::Store { .. } | Work::Across { .. });
         let stamp = self.new_stamp(who, view, proxy);
         let write_stamp = if two { Some(self.new_stamp(who, view, proxy)) } else { None };
@@ -199,7 +198,7 @@ impl Machine<'_> {
     }
 
     /// One lane's `cp.async.bulk.tensor`.
-    pub(crate) fn issue_tensor(&mut self, who: Who, lane: u32, t: &Tensor) -> Exec<()> {
+    pub(crate) fn issue_tensor(&mut self, who: Who, lane: u32, t: &Tensor, stores: &mut Vec<LaneStore>) -> Exec<()> {
         let index = self.tensor_map(who, lane, &t.map)?;
         self.map_is_fenced(who, lane, index)?;
         let map = self.map(index)?;
@@ -238,8 +237,7 @@ impl Machine<'_> {
             }
             Way::ToGlobal | Way::ReduceAdd => {
                 let work = Work::TileStore { map: index, coords, from: spots[0], add: t.way == Way::ReduceAdd };
-                let ticket = self.queue(who, &view, work, Proxy::Async, u64::from(rows * row_bytes))?;
-                self.warps[who.w].bulk[lane as usize].open.push(ticket);
+                stores.push(LaneStore { lane, view, work, bytes: u64::from(rows * row_bytes) });
             }
             Way::ToCluster | Way::Prefetch => {}
         }
@@ -247,7 +245,7 @@ impl Machine<'_> {
     }
 
     /// One lane's `cp.async.bulk`.
-    pub(crate) fn issue_bulk(&mut self, who: Who, lane: u32, b: &Bulk) -> Exec<()> {
+    pub(crate) fn issue_bulk(&mut self, who: Who, lane: u32, b: &Bulk, stores: &mut Vec<LaneStore>) -> Exec<()> {
         let bytes = self.value(who.w, lane, b.bytes) as u32;
         if !bytes.is_multiple_of(16) {
             return self.fail(
@@ -308,9 +306,12 @@ impl Machine<'_> {
                 };
                 let from = self.spots(who, lane, &b.from, bytes, 16, None)?[0];
                 let add = (b.way == Way::ReduceAdd).then_some(b.ty);
-                let ticket =
-                    self.queue(who, &view, Work::Store { from, to, bytes, add }, Proxy::Async, u64::from(bytes))?;
-                self.warps[who.w].bulk[lane as usize].open.push(ticket);
+                stores.push(LaneStore {
+                    lane,
+                    view,
+                    work: Work::Store { from, to, bytes, add },
+                    bytes: u64::from(bytes),
+                });
             }
             Way::ToCluster => {
                 let from = self.spots(who, lane, &b.from, bytes, 16, None)?[0];

@@ -41,6 +41,8 @@ pub enum FindingKind {
     WgmmaMisuse,
     /// An ill-formed tensor copy: coordinates, box, alignment or tensor map.
     TensorCopy,
+    /// `fence.proxy.tensormap` of an address where no tensor map is.
+    IdleFence,
     /// Shared memory is given up (a block exits) while asynchronous work still uses it.
     ExitInFlight,
     /// `setmaxnreg` against the register pool's rules.

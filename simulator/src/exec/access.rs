@@ -1,8 +1,7 @@
 //! Loads, stores, atomics and the copies that threads issue one by one.
 
 use crate::address::{LOCAL_BASE, Window, classify};
-use crate::arithmetic::float;
-use crate::arithmetic::numbers::add;
+use crate::arithmetic::atomic::atomic;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::check::shadow::{Proxy, Stamp};
@@ -10,8 +9,8 @@ use crate::machine::in_flight::LaneCopy;
 use crate::machine::memory::{Deed, Place, Who};
 use crate::machine::warp::{CopyGroups, Wait};
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{Addr, AtomFn, Cmp, Op, Order, Scope, Semantics};
-use crate::program::types::{Space, Ty, mask};
+use crate::program::op::{Addr, Op, Order, Scope, Semantics};
+use crate::program::types::{Space, Ty};
 
 impl Machine<'_> {
     pub(super) fn access(&mut self, who: Who, op: &Op) -> Exec<()> {
@@ -115,15 +114,15 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::FenceMap { addr } => {
+            Op::FenceMap { addr, scope } => {
                 for l in lanes(who.mask) {
-                    self.fence_map(who, l, addr)?;
+                    self.fence_map(who, l, addr, *scope)?;
                 }
             }
             Op::MapReplace { field, addr, ordinal, value } => {
                 self.map_replace(who, (*field, *ordinal), addr, *value)?;
             }
-            Op::MapRelease { to, from } => self.map_release(who, to, from)?,
+            Op::MapRelease { to, from, scope } => self.map_release(who, to, from, *scope)?,
             Op::Prefetch { addr, tensor_map } => {
                 for l in lanes(who.mask) {
                     if *tensor_map {
@@ -213,22 +212,6 @@ impl Machine<'_> {
     fn opaque_or_map(&mut self, who: Who, place: Place, bytes: u32) -> Exec<()> {
         match place {
             Place::Shared(cta, offset) => self.check_opaque(who, cta, offset, bytes),
-            Place::Param(offset) => {
-                let program = self.program;
-                let params = program.params.iter().zip(&self.launch.params);
-                let mut maps = params.filter(|(_, v)| matches!(v, crate::machine::launch::Param::TensorMap(_)));
-                let hit = maps.any(|(d, _)| offset < d.offset + d.bytes && d.offset < offset + bytes);
-                if hit {
-                    return self.fail(
-                        FindingKind::TensorCopy,
-                        who.w,
-                        who.mask,
-                        who.pc,
-                        "a tensor map is opaque: only copies may use it",
-                    );
-                }
-                Ok(())
-            }
             Place::Global(address) if self.global.base.holds_map(address, u64::from(bytes)) => self.fail(
                 FindingKind::TensorCopy,
                 who.w,
@@ -236,7 +219,7 @@ impl Machine<'_> {
                 who.pc,
                 "a tensor map is opaque: only copies may use it",
             ),
-            Place::Global(_) | Place::Local(..) => Ok(()),
+            Place::Global(_) | Place::Local(..) | Place::Param(_) => Ok(()),
         }
     }
 
@@ -332,66 +315,4 @@ fn own(addr: &Addr, base: u64) -> bool {
 
 fn raw(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
-}
-
-/// The new value of memory.
-pub(super) fn atomic(f: AtomFn, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
-    match f {
-        AtomFn::Add => add(old, b, ty),
-        AtomFn::Min => {
-            if float::compare(Cmp::Lt, ty, false, b, old) {
-                b & ty.mask()
-            } else {
-                old
-            }
-        }
-        AtomFn::Max => {
-            if float::compare(Cmp::Gt, ty, false, b, old) {
-                b & ty.mask()
-            } else {
-                old
-            }
-        }
-        AtomFn::And => old & b,
-        AtomFn::Or => old | b,
-        AtomFn::Xor => old ^ b,
-        AtomFn::Exch => b,
-        AtomFn::Cas => {
-            if old == b {
-                c
-            } else {
-                old
-            }
-        }
-        AtomFn::Inc => {
-            if old >= b & mask(32) {
-                0
-            } else {
-                old + 1
-            }
-        }
-        AtomFn::Dec => {
-            if old == 0 || old > b & mask(32) {
-                b
-            } else {
-                old - 1
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn atomics() {
-        assert_eq!(atomic(AtomFn::Inc, Ty::U32, 3, 3, 0), 0);
-        assert_eq!(atomic(AtomFn::Inc, Ty::U32, 2, 3, 0), 3);
-        assert_eq!(atomic(AtomFn::Dec, Ty::U32, 0, 7, 0), 7);
-        assert_eq!(atomic(AtomFn::Cas, Ty::B32, 5, 5, 9), 9);
-        assert_eq!(atomic(AtomFn::Cas, Ty::B32, 5, 6, 9), 5);
-        assert_eq!(atomic(AtomFn::Min, Ty::S32, 1, 0xffff_ffff, 0), 0xffff_ffff);
-        assert_eq!(atomic(AtomFn::Add, Ty::F16x2, 0x3c00_3c00, 0x4000_3c00, 0), 0x4200_4000);
-    }
 }

@@ -6,7 +6,7 @@ use crate::check::shadow::Stamp;
 use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
-use crate::program::op::{Fence, Op, Reduction, Src};
+use crate::program::op::{Fence, Op, Reduction, Scope, Src};
 
 impl Machine<'_> {
     pub(super) fn barrier(&mut self, who: Who, op: &Op) -> Exec<Flow> {
@@ -38,6 +38,9 @@ impl Machine<'_> {
     }
 
     fn fence(&mut self, who: Who, kind: Fence) {
+        if kind == Fence::MbarrierInit {
+            self.announce_inits(who);
+        }
         if matches!(kind, Fence::ProxyAsync { shared: true, .. } | Fence::MbarrierInit) {
             let (base, mask) = (who.w as u32 * 32, who.mask);
             let mine = |s: &Stamp| s.base == base && s.mask & !mask == 0;
@@ -48,6 +51,9 @@ impl Machine<'_> {
                 }
             }
         }
+        if let Fence::MapRelease { scope } = kind {
+            self.release_maps(who, scope);
+        }
         if let Fence::Thread { scope } = kind {
             self.fence_threads(who, scope);
         }
@@ -56,6 +62,21 @@ impl Machine<'_> {
         {
             self.warps[who.w].views.fence(who.mask, (shared, global));
         }
+    }
+
+    /// `fence.mbarrier_init`: what these threads have initialised is known to whoever acquires their next arrival at the
+    /// cluster's barrier, even a relaxed one.
+    fn announce_inits(&mut self, who: Who) {
+        let (base, cta) = (who.w as u32 * 32, self.warps[who.w].cta);
+        let mine = |s: &Stamp| s.base == base && s.mask & !who.mask == 0;
+        let all = &mut self.ctas[cta].mbarriers;
+        if !self.options.races || !all.values().any(|b| mine(&b.init) && b.announced.is_none()) {
+            return;
+        }
+        let view = self.warps[who.w].views.view(Self::first_lane(who.mask));
+        let component = self.asyncs.slot(view);
+        all.values_mut().filter(|b| mine(&b.init)).for_each(|b| b.announced = b.announced.or(Some(component)));
+        self.warps[who.w].announced.push((who.mask, component));
     }
 
     fn named(&mut self, who: Who, arrive: bool, id: Src, count: Option<Src>, aligned: bool) -> Exec<Flow> {
@@ -185,9 +206,16 @@ impl Machine<'_> {
             self.warps[who.w].cluster_arrived[l as usize] = generation + 1;
         }
         let view = self.publish(who.w, who.mask);
+        let gathering = &mut self.cluster_barrier.gathering;
         if release {
-            self.cluster_barrier.gathering.join(&view);
+            gathering.join(&view);
         }
+        // A relaxed arrival passes on what its threads knew at their last fences.
+        let (warp, mine) = (&self.warps[who.w], |mask: u32| mask & who.mask != 0);
+        let fences = warp.fences.iter().filter(|fence| mine(fence.mask) && fence.scope > Scope::Cta);
+        fences.for_each(|fence| gathering.join(&fence.view));
+        let announced = warp.announced.iter().filter(|(mask, _)| mine(*mask));
+        announced.for_each(|(_, (component, tick))| gathering.learn(*component, *tick));
         self.cluster_barrier.arrived += who.mask.count_ones();
         self.settle_cluster();
         Ok(())

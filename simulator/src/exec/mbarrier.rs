@@ -139,11 +139,12 @@ impl Machine<'_> {
                 format!("{} was never initialised", Self::name(spot)),
             );
         };
-        let init = b.init;
+        let (init, announced) = (b.init, b.announced);
         let remote = self.warps[who.w].cta != spot.0;
         if self.options.races {
             let own = init.base == who.w as u32 * 32 && init.mask & !who.mask == 0;
-            let known = own || lanes(init.mask).all(|l| view.seen.get(init.base + l) >= init.tick);
+            let told = announced.is_some_and(|(component, tick)| view.seen.get(component) >= tick);
+            let known = own || told || lanes(init.mask).all(|l| view.seen.get(init.base + l) >= init.tick);
             if !known {
                 let sides = vec![
                     self.side(who.w, who.mask, who.pc, "uses the barrier"),

@@ -81,7 +81,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Trap => return self.fail(FindingKind::Trap, w, who.mask, who.pc, "trap was executed"),
+            Op::Trap => return self.fail(FindingKind::Trap, w, who.mask, who.pc, "trap, or brkpt, was executed"),
             Op::Bra { .. } | Op::Brx { .. } | Op::Exit | Op::GridLaunch => {}
             Op::Print { result } => {
                 if let Some(at) = result {
@@ -95,13 +95,22 @@ impl Machine<'_> {
             Op::Sleep => self.warps[w].now += 100,
             Op::Setmaxnreg { inc, count } => return self.setmaxnreg(who, *inc, *count),
             Op::Tensor(t) => {
+                let mut stores = Vec::new();
                 for l in lanes(who.mask) {
-                    self.issue_tensor(who, l, t)?;
+                    self.issue_tensor(who, l, t, &mut stores)?;
                 }
+                self.issue_stores(who, stores)?;
             }
             Op::Bulk(b) => {
+                let mut stores = Vec::new();
                 for l in lanes(who.mask) {
-                    self.issue_bulk(who, l, b)?;
+                    self.issue_bulk(who, l, b, &mut stores)?;
+                }
+                self.issue_stores(who, stores)?;
+            }
+            Op::Post { f, ty, s, to, barrier } => {
+                for l in lanes(who.mask) {
+                    self.issue_post(Who { mask: 1 << l, ..who }, l, (*f, *ty), s, (to, barrier))?;
                 }
             }
             Op::WgFence => self.wg_fence(w),

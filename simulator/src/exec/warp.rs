@@ -1,6 +1,6 @@
 //! Instructions across the threads of a warp: shuffles, votes, election.
 
-use super::access::atomic;
+use crate::arithmetic::atomic::atomic;
 use crate::check::clock::lanes;
 use crate::machine::memory::Who;
 use crate::machine::{Exec, Machine};
@@ -67,7 +67,7 @@ impl Machine<'_> {
             Op::Elect { d, p, .. } => {
                 // Which thread is elected is not defined, only that the same members elect the same one.
                 let nth = match self.options.schedule {
-                    Schedule::Scrambled => {
+                    Schedule::Scrambled if !self.options.lowest_leader => {
                         Random::new(self.options.seed ^ u64::from(who.mask)).below(u64::from(who.mask.count_ones()))
                     }
                     _ => 0,

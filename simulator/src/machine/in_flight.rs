@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::tensor_map::MapAt;
 use crate::check::clock::View;
 use crate::check::shadow::Stamp;
+use crate::program::op::AtomFn;
 use crate::program::types::Ty;
 
 /// How a waiting thread knows an operation: its number and the clock components of its reads and its writes.
@@ -54,6 +55,13 @@ pub(crate) enum Work {
         to: Spot,
         bytes: u32,
         barrier: Spot,
+    },
+    /// `st.async`, or `red.async` with its function, of one lane.
+    Post {
+        data: Vec<u8>,
+        to: Spot,
+        barrier: Spot,
+        f: Option<(AtomFn, Ty)>,
     },
     /// `cp.async` of some lanes.
     Lanes(Vec<(LaneCopy, Issued)>),

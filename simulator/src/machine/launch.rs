@@ -1,8 +1,11 @@
 //! What is launched and how it is run.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::global::{BufferId, GlobalMemory};
+use super::map_bytes;
 use super::tensor_map::TensorMapDesc;
 use crate::program::Program;
 use crate::program::target::Target;
@@ -25,6 +28,28 @@ pub enum Param {
     F32(f32),
     /// A value of any size, for instance a structure.
     Bytes(Vec<u8>),
+    /// A structure: its bytes, and what lies at places within it: tensor maps, addresses, values.
+    Structure(u32, Vec<(u32, Param)>),
+}
+
+impl GlobalMemory {
+    /// Writes a parameter into a buffer, as a host's copy of a structure would.
+    ///
+    /// # Errors
+    /// A place that is not in the buffer.
+    pub fn put(&mut self, id: BufferId, at: u32, param: &Param) -> Result<(), String> {
+        let (start, bytes) = (at as usize, param.bytes() as usize);
+        let mut data = vec![0; bytes];
+        param.write(&mut data, self);
+        let all = self.bytes_mut(id);
+        let most = all.len();
+        match all.get_mut(start..start + bytes) {
+            Some(here) => here.copy_from_slice(&data),
+            None => return Err(format!("{bytes} bytes at {at} end at {}, and it has {most}", start + bytes)),
+        }
+        param.maps(at).into_iter().for_each(|(place, map)| self.place_map(id, u64::from(place), map.clone()));
+        Ok(())
+    }
 }
 
 impl Param {
@@ -34,6 +59,53 @@ impl Param {
             Self::Buffer(_) | Self::BufferAt(..) | Self::U64(_) => 8,
             Self::U32(_) | Self::F32(_) => 4,
             Self::Bytes(bytes) => bytes.len() as u32,
+            Self::Structure(bytes, _) => *bytes,
+        }
+    }
+
+    /// The tensor maps in it, with their places from `at` on.
+    fn maps(&self, at: u32) -> Vec<(u32, &TensorMapDesc)> {
+        match self {
+            Self::TensorMap(map) => vec![(at, map)],
+            Self::Structure(_, fields) => fields.iter().flat_map(|(place, field)| field.maps(at + place)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Writes its bytes.
+    fn write(&self, out: &mut [u8], memory: &GlobalMemory) {
+        let mut put = |bytes: &[u8]| out[..bytes.len()].copy_from_slice(bytes);
+        match self {
+            Self::TensorMap(map) => put(&map_bytes::write(map, memory)),
+            Self::Buffer(id) => put(&memory.address(*id).to_le_bytes()),
+            Self::BufferAt(id, plus) => put(&memory.address(*id).wrapping_add(*plus).to_le_bytes()),
+            Self::U32(v) => put(&v.to_le_bytes()),
+            Self::U64(v) => put(&v.to_le_bytes()),
+            Self::F32(v) => put(&v.to_le_bytes()),
+            Self::Bytes(v) => put(v),
+            Self::Structure(_, fields) => {
+                fields.iter().for_each(|(place, field)| field.write(&mut out[*place as usize..], memory));
+            }
+        }
+    }
+
+    /// Whether it can be passed at a place of this alignment.
+    fn check(&self, align: u32, memory: &GlobalMemory) -> Result<(), String> {
+        match self {
+            Self::TensorMap(_) if align < 64 => {
+                Err(format!("a tensor map parameter is aligned to 64 bytes; this one to {align}"))
+            }
+            Self::TensorMap(map) => map.check(memory),
+            Self::Buffer(id) | Self::BufferAt(id, _) if !memory.has(*id) => Err("the buffer does not exist".into()),
+            Self::Structure(bytes, fields) => fields.iter().try_for_each(|(place, field)| {
+                let (end, size) = (u64::from(*place) + u64::from(field.bytes()), field.bytes());
+                if end > u64::from(*bytes) {
+                    return Err(format!("at {place}: {place} + {size} bytes = {end}, and it has {bytes}"));
+                }
+                let align = if *place == 0 { align } else { align.min(1 << place.trailing_zeros()) };
+                field.check(align, memory).map_err(|reason| format!("at {place}: {reason}"))
+            }),
+            _ => Ok(()),
         }
     }
 }
@@ -78,6 +150,8 @@ pub struct Options {
     /// that is not [settled](GlobalMemory::settle) may still be written by it, and an access that is not ordered after a
     /// `griddepcontrol.wait` is a finding. Parameters and tensor maps are complete from the start. Needs `races`.
     pub dependent: bool,
+    /// `elect.sync` elects the lowest lane, on which CUTLASS relies. The ISA allows any, and scrambled schedules draw one.
+    pub lowest_leader: bool,
     /// How products of FP8 operands are summed.
     pub fp8: Fp8Accumulate,
     /// Record who writes which bytes of global memory; see [`Report::writers`](crate::Report).
@@ -97,6 +171,7 @@ impl Default for Options {
             schedule: Schedule::Scrambled,
             races: true,
             dependent: false,
+            lowest_leader: false,
             fp8: Fp8Accumulate::Single,
             writers: false,
             trace: false,
@@ -151,6 +226,9 @@ impl Launch {
                 Target::Sm90.name()
             ));
         }
+        if product(self.grid) == 0 {
+            return refused(format!("the grid {:?} has no block", self.grid));
+        }
         if product(self.grid) > 1 << 31 {
             return refused(format!("the grid {:?} is too large", self.grid));
         }
@@ -196,21 +274,7 @@ impl Launch {
                 return refused(format!("parameter {index} `{name}` is {sizes}"));
             }
             let refuse = |reason: String| refused(format!("parameter {index} `{name}`: {reason}"));
-            match param {
-                Param::TensorMap(map) => {
-                    if decl.align < 64 {
-                        return refuse(format!(
-                            "a tensor map parameter is aligned to 64 bytes; this one to {}",
-                            decl.align
-                        ));
-                    }
-                    map.check(memory).or_else(refuse)?;
-                }
-                Param::Buffer(id) | Param::BufferAt(id, _) if !memory.has(*id) => {
-                    return refuse("the buffer does not exist".into());
-                }
-                _ => {}
-            }
+            param.check(decl.align, memory).or_else(refuse)?;
         }
         match memory.bad_maps().next() {
             Some((address, reason)) => refused(format!("the tensor map at {address:#x}: {reason}")),
@@ -230,23 +294,19 @@ impl Launch {
         p.limits.max_nreg.unwrap_or(u32::MAX).min(by_file).min(255)
     }
 
-    /// The parameter bytes, tensor maps left zero.
+    /// The parameter bytes.
     pub(crate) fn parameter_bytes(&self, p: &Program, memory: &GlobalMemory) -> Vec<u8> {
         let mut out = vec![0; p.param_bytes as usize];
         for (decl, param) in p.params.iter().zip(&self.params) {
-            let at = decl.offset as usize;
-            let mut put = |bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
-            match param {
-                Param::TensorMap(_) => {}
-                Param::Buffer(id) => put(&memory.address(*id).to_le_bytes()),
-                Param::BufferAt(id, plus) => put(&memory.address(*id).wrapping_add(*plus).to_le_bytes()),
-                Param::U32(v) => put(&v.to_le_bytes()),
-                Param::U64(v) => put(&v.to_le_bytes()),
-                Param::F32(v) => put(&v.to_le_bytes()),
-                Param::Bytes(v) => put(v),
-            }
+            param.write(&mut out[decl.offset as usize..], memory);
         }
         out
+    }
+
+    /// The tensor maps among the parameters, by their places in parameter space.
+    pub(crate) fn parameter_maps(&self, p: &Program) -> BTreeMap<u32, Arc<TensorMapDesc>> {
+        let all = p.params.iter().zip(&self.params);
+        all.flat_map(|(decl, param)| param.maps(decl.offset)).map(|(at, map)| (at, Arc::new(map.clone()))).collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! The 128 bytes of a tensor map that a kernel makes. The ISA leaves their layout open; this one is the simulator's.
+//! The 128 bytes of a tensor map that a kernel makes or copies from its parameters. The ISA leaves their layout open; this
+//! one is the simulator's.
 
 use super::global::{BufferId, GlobalMemory};
 use super::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
@@ -17,7 +18,7 @@ const ELEMENT: usize = 101;
 const INTERLEAVE: usize = 102;
 const SWIZZLE: usize = 103;
 const FILL: usize = 104;
-/// What says that `tensormap.replace` has written here.
+/// What says that a tensor map is here.
 const MARK: usize = 124;
 const MARKED: u32 = 0x70a6_54d3;
 
@@ -45,11 +46,29 @@ pub(crate) fn replace(map: &mut [u8; MAP_BYTES], field: MapField, ordinal: u32, 
     put(map, MARK, &MARKED.to_le_bytes());
 }
 
+/// The bytes of a tensor map that the host has made, as a kernel finds them that copies it and replaces fields.
+pub(crate) fn write(of: &TensorMapDesc, memory: &GlobalMemory) -> [u8; MAP_BYTES] {
+    let mut map = [0; MAP_BYTES];
+    let mut set = |field, ordinal: usize, value| replace(&mut map, field, ordinal as u32, value);
+    set(MapField::Address, 0, memory.address(of.buffer).wrapping_add(of.offset));
+    set(MapField::Rank, 0, of.dims.len() as u64 - 1);
+    let number = ELEMENTS.iter().position(|element| *element == of.element).unwrap_or(0);
+    set(MapField::Element, 0, number as u64);
+    set(MapField::Swizzle, 0, u64::from((of.swizzle.span() / 16).trailing_zeros()));
+    set(MapField::Fill, 0, u64::from(of.fill_nan));
+    // An extent of 2^32 does not fit a field of 32 bits; no buffer is that long.
+    of.dims.iter().enumerate().for_each(|(d, v)| set(MapField::Extent, d, (*v).min(u64::from(u32::MAX))));
+    of.strides.iter().enumerate().for_each(|(d, v)| set(MapField::Stride, d, *v));
+    of.box_dims.iter().enumerate().for_each(|(d, v)| set(MapField::Box, d, u64::from(*v)));
+    of.element_strides.iter().enumerate().for_each(|(d, v)| set(MapField::ElementStride, d, u64::from(*v)));
+    map
+}
+
 fn put(map: &mut [u8; MAP_BYTES], at: usize, bytes: &[u8]) {
     map[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// The map that the bytes describe; none if no `tensormap.replace` has written there.
+/// The map that the bytes describe; none if there is none.
 ///
 /// # Errors
 /// A description that the driver would refuse.

@@ -21,6 +21,8 @@ pub(crate) struct Mbarrier {
     pub(crate) init: Stamp,
     /// The initialising thread has executed `fence.mbarrier_init` or `fence.proxy.async` since.
     pub(crate) fenced: bool,
+    /// Whoever knows this clock component knows the initialisation: `fence.mbarrier_init` releases it, and nothing else.
+    pub(crate) announced: Option<(u32, u32)>,
     /// Lines of the last arrival and announcement, for reports.
     pub(crate) last_arrive: Option<u32>,
     pub(crate) time: u64,
@@ -56,6 +58,7 @@ impl Mbarrier {
             completed_remote: View::default(),
             init,
             fenced: false,
+            announced: None,
             last_arrive: None,
             time: 0,
             underflow_told: false,

@@ -1,6 +1,6 @@
 //! The state of one running cluster, and its operands and clocks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cta::Cta;
@@ -17,7 +17,7 @@ use crate::check::Finding;
 use crate::check::clock::{View, lanes};
 use crate::check::shadow::{Proxy, Stamp, States};
 use crate::program::Program;
-use crate::program::op::{PredSrc, Reg, Src};
+use crate::program::op::{PredSrc, Reg, Scope, Src};
 use crate::program::types::{Special, Ty, mask, sign_extend};
 use crate::schedule::{Choices, Random};
 use crate::trace::{Cost, Recorder};
@@ -45,6 +45,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) launch: &'a Launch,
     pub(crate) options: &'a Options,
     pub(crate) params: &'a [u8],
+    /// The tensor maps among the parameters, by their places.
+    pub(crate) param_maps: BTreeMap<u32, Arc<TensorMapDesc>>,
     /// Number of the cluster in the grid.
     pub(crate) cluster: u32,
     pub(crate) ctas: Vec<Cta>,
@@ -84,6 +86,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) copy_barriers: HashMap<u32, Spot>,
     /// Tensor maps in global memory that a block has fenced: block and address.
     pub(crate) fenced_maps: HashSet<(usize, u64)>,
+    /// Tensor maps in global memory that a block has written: the block, and the scope of the release since, if any.
+    pub(crate) written_maps: HashMap<u64, (usize, Option<Scope>)>,
     /// The local memory of each thread, once it is used.
     pub(crate) locals: Vec<Option<Local>>,
     /// Tensor maps that the kernel has made, as copies have found them.
@@ -139,6 +143,7 @@ impl<'a> Machine<'a> {
             launch,
             options,
             params,
+            param_maps: launch.parameter_maps(program),
             cluster,
             ctas,
             warpgroups,
@@ -163,6 +168,7 @@ impl<'a> Machine<'a> {
             acquired: Vec::new(),
             copy_barriers: HashMap::new(),
             fenced_maps: HashSet::new(),
+            written_maps: HashMap::new(),
             locals: vec![None; warps.len() * 32],
             made_maps: Vec::new(),
             recorder: options.trace.then(|| Recorder::new(cluster)),

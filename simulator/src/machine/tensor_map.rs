@@ -81,8 +81,8 @@ impl Swizzle {
 /// Where a tensor map is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MapAt {
-    /// A parameter, by its position.
-    Param(usize),
+    /// In a parameter, by its place in parameter space.
+    Param(u32),
     /// An address in global memory, where the host has placed one.
     Global(u64),
     /// One that the kernel has made: its address, and its number among them.

@@ -106,6 +106,8 @@ pub(crate) struct Warp {
     pub(crate) at_barriers: AtBarriers,
     /// The last fences between threads, of each scope.
     pub(crate) fences: Vec<Fenced>,
+    /// Initialisations of mbarriers that lanes have released, by clock component.
+    pub(crate) announced: Vec<(u32, (u32, u32))>,
     /// Strong reads that may be polls, by instruction.
     pub(crate) polls: HashMap<u32, Poll>,
     /// What other threads of the cluster have released where lanes have read since, by relaxed reads.
@@ -157,6 +159,7 @@ impl Warp {
             budgets: Vec::new(),
             at_barriers: AtBarriers::default(),
             fences: Vec::new(),
+            announced: Vec::new(),
             polls: HashMap::new(),
             found: Vec::new(),
             unfenced: Vec::new(),

@@ -57,6 +57,10 @@ pub(crate) enum Fence {
         global: bool,
     },
     MbarrierInit,
+    /// `fence.proxy.tensormap::generic.release`: of tensor maps that were written in global memory.
+    MapRelease {
+        scope: Scope,
+    },
 }
 
 /// A decoded operation.
@@ -164,9 +168,18 @@ pub(crate) enum Op {
         addr: Addr,
         b: Vec<Src>,
     },
+    /// `st.async`, and with a function `red.async`: each lane writes to another block, where an mbarrier counts the bytes.
+    Post {
+        f: Option<AtomFn>,
+        ty: Ty,
+        s: Vec<Src>,
+        to: Addr,
+        barrier: Addr,
+    },
     /// `fence.proxy.tensormap::generic.acquire`
     FenceMap {
         addr: Addr,
+        scope: Scope,
     },
     /// `tensormap.replace`: `ordinal` is the dimension, where the field has several.
     MapReplace {
@@ -179,6 +192,7 @@ pub(crate) enum Op {
     MapRelease {
         to: Addr,
         from: Addr,
+        scope: Scope,
     },
     /// Checks the address, touches nothing.
     Prefetch {

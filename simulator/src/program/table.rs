@@ -50,7 +50,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     ),
     i("mov", "pred b16..b64 u s f16 bf16 f32 f64", "also packs and unpacks `{a, b}` and reads special registers"),
     i("cvta[.to].{global,const,shared,shared::cluster,param,local}.u64 mapa getctarank", "u32 u64", ""),
-    i("bra[.uni] brx.idx ret exit trap nanosleep", "", "nanosleep only passes time"),
+    i("bra[.uni] brx.idx ret exit trap brkpt nanosleep", "", "nanosleep only passes time"),
     i(
         "call[.uni]",
         "",
@@ -77,6 +77,11 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "clusters of such a kernel run in turns on one memory",
     ),
     i("red.global.add[.noftz].{v2,v4,v8}", "f32 f16 f16x2 bf16 bf16x2", "each element by itself"),
+    i(
+        "st.async[.weak] red.async.relaxed.cluster.{add,min,max,and,or,xor,inc,dec} [.shared::cluster].mbarrier::complete_tx::bytes",
+        "b32 b64 u s f32 f64",
+        "to another block than the thread's, where the mbarrier is, too",
+    ),
     i("prefetch.{tensormap,L1,L2,L2::evict_*} createpolicy.fractional", "", "the address is checked"),
     i(
         "shfl.sync vote.sync match.sync redux.sync activemask elect.sync bar.warp.sync",
@@ -91,14 +96,14 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "a proxy fence covers its state space",
     ),
     i(
-        "fence.proxy.tensormap::generic.acquire.scope",
+        "fence.proxy.tensormap::generic.{acquire,release}.scope",
         "",
         "of tensor maps in global memory; copies need it, once for each block",
     ),
     i(
         "tensormap.replace.tile tensormap.cp_fenceproxy",
         "b1024",
-        "of tensor maps that the kernel makes from zeros; interleaved layouts are refused",
+        "of tensor maps that the kernel makes from zeros or from one of its parameters; interleaved layouts are refused",
     ),
     i(
         "mbarrier.{init,inval,arrive[.expect_tx,.noComplete],arrive_drop,expect_tx,complete_tx,test_wait,try_wait[.parity]}",

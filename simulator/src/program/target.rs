@@ -165,6 +165,8 @@ const NEEDS: &[Need] = &[
     need("cp.async.bulk.tensor.*.shared::cta", &[], Sm90, (8, 6)),
     need("cp.reduce", &[], Sm90, (8, 0)),
     // Threads among themselves.
+    need("st.async", &[], Sm90, (8, 1)),
+    need("red.async", &[], Sm90, (8, 1)),
     need("activemask|nanosleep", &[], Sm70, (6, 2)),
     need("redux", &[], Sm80, (7, 0)),
     need("elect", &[], Sm90, (8, 0)),

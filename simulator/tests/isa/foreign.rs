@@ -87,3 +87,49 @@ fn indexed_branches_and_reducing_barriers() {
                 @%p2 add.u32 %r0, %r0, 1000;";
     assert_eq!(run(&kernel(body)), (each(|t| 113 + 10 * (t % 2)), vec![]));
 }
+
+/// CUTLASS writes the number of matrices before their shape, and guards what cannot happen by `brkpt`.
+#[test]
+fn modifiers_and_instructions_of_cutlass() {
+    let body = ".shared .align 16 .b8 tile[512];\nmov.u32 %r2, tile;\nmad.lo.u32 %r3, %r1, 16, %r2;\n\
+                st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1};\nbar.warp.sync 0xffffffff;\n\
+                ldmatrix.sync.aligned.x4.m8n8.shared.b16 {%r4, %r5, %r6, %r7}, [%r3];\nadd.u32 %r0, %r4, %r7;";
+    // Lane t gets words of rows t/4 of the first and of the last matrix: what lanes t/4 and 24 + t/4 wrote.
+    assert_eq!(run(&kernel(body)), (each(|t| t / 4 + 24 + t / 4), vec![]));
+    assert_eq!(run(&kernel("mov.u32 %r0, 0;\nbrkpt;")).1, [FindingKind::Trap]);
+    let strong = "ld.global.acquire.gpu.u32 %r0, [%rd0];\nadd.u32 %r0, %r0, 5;\nst.global.release.gpu.u32 [%rd0], %r0;";
+    assert_eq!(run(&kernel(strong)), (each(|_| 5), vec![]));
+}
+
+#[test]
+fn a_launch_has_blocks() {
+    let module = parse(&format!("{HEAD}{}", kernel("mov.u32 %r0, 0;"))).unwrap();
+    let mut memory = GlobalMemory::new();
+    let out = memory.alloc(128, 16);
+    let launch = Launch {
+        grid: [1, 0, 1],
+        cluster: [1; 3],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        params: vec![Param::Buffer(out)],
+    };
+    let refused = simulate(&module, "k", &launch, &mut memory, &Options::default()).unwrap_err();
+    assert!(refused.to_string().contains("the grid [1, 0, 1] has no block"), "{refused}");
+}
+
+/// The ISA leaves open which lane is elected; CUTLASS relies on the lowest.
+#[test]
+fn the_lowest_lane_is_elected_where_a_run_says_so() {
+    let body = "mov.u32 %r0, 0;\nelect.sync _|%p0, 0xffffffff;\n@%p0 mov.u32 %r0, 1;";
+    let module = parse(&format!("{HEAD}{}", kernel(body))).unwrap();
+    let elected = |lowest_leader, seed| {
+        let mut memory = GlobalMemory::new();
+        let out = memory.alloc(128, 16);
+        let (grid, cluster, block) = ([1; 3], [1; 3], [32, 1, 1]);
+        let launch = Launch { grid, cluster, block, shared_bytes: 0, params: vec![Param::Buffer(out)] };
+        simulate(&module, "k", &launch, &mut memory, &Options { seed, lowest_leader, ..Options::default() }).unwrap();
+        memory.bytes(out).iter().position(|byte| *byte == 1).map(|at| at / 4)
+    };
+    assert!((0..8).all(|seed| elected(true, seed) == Some(0)));
+    assert!((0..8).any(|seed| elected(false, seed) != Some(0)));
+}

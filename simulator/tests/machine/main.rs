@@ -8,5 +8,6 @@ mod emitted;
 mod far;
 mod gemm;
 mod multistage;
+mod relaxed;
 mod scopes;
 mod support;

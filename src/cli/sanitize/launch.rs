@@ -75,6 +75,9 @@ pub(super) struct Buffer {
     /// What it holds before the launch.
     #[serde(default)]
     pub(super) values: Values,
+    /// What lies at places within it, for instance addresses and tensor maps that a kernel reads there.
+    #[serde(default)]
+    pub(super) fields: Vec<Param>,
     /// What values are drawn from.
     #[serde(default)]
     pub(super) seed: u64,
@@ -86,7 +89,7 @@ pub(super) struct Buffer {
     /// What it must hold after the launch.
     #[serde(default)]
     pub(super) after: After,
-    /// How far an element may be from what it must be, relative to it and to the mean magnitude.
+    /// How far an element may be from what it must be, relative to it and to the mean magnitude of its row.
     pub(super) tolerance: Option<f64>,
 }
 
@@ -140,10 +143,12 @@ impl From<String> for After {
     }
 }
 
-/// A parameter: a buffer's address, a value, or a tensor map.
+/// A parameter, or a field: a buffer's address, a value, a tensor map, or a structure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Param {
+    /// Of a field: bytes from the start of the structure or the buffer.
+    pub(super) at: Option<u32>,
     /// The buffer whose address is passed.
     pub(super) buffer: Option<String>,
     /// Bytes that are added to the address.
@@ -156,6 +161,15 @@ pub(super) struct Param {
     pub(super) element: Option<Element>,
     /// A tensor map.
     pub(super) tensor_map: Option<TensorMap>,
+    /// A structure; bytes in no field are 0.
+    pub(super) fields: Option<Vec<Param>>,
+}
+
+impl Param {
+    /// Whether no address, value or tensor map is passed.
+    pub(super) fn is_plain(&self) -> bool {
+        self.buffer.is_none() && self.value.is_none() && self.tensor_map.is_none()
+    }
 }
 
 /// One value or several.

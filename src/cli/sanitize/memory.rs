@@ -9,7 +9,7 @@ use bsr_trial::sanitize::{Element, Placed};
 
 use super::super::exit::Failure;
 use super::launch::{Buffer, Values};
-use super::npy;
+use super::{npy, params};
 
 /// The most bytes of one buffer.
 const MOST: u64 = 1 << 34;
@@ -42,6 +42,11 @@ pub(super) fn place(
     }
     // Addresses are known when all buffers are there.
     for (name, buffer) in buffers {
+        let bad = |what: String| Failure::bad_input(format!("buffer `{name}`: {what}"));
+        let id = placed[name].id;
+        for (at, field) in params::fields(&buffer.fields, &placed).map_err(bad)? {
+            memory.put(id, at, &field).map_err(bad)?;
+        }
         let Values::Names(names) = &buffer.values else { continue };
         let mut bytes = Vec::new();
         for other in names {

@@ -37,7 +37,7 @@ scrambled by the seed, as early as possible, as late as possible, then scrambled
 names the PTX lines and, if the text has .loc, the lines of its source. Findings that are allowed, and notes, do not \
 change the exit code: 0 without findings, 1 with some, 2 for a text or a launch that cannot run.")]
 pub(super) struct Args {
-    /// The PTX text; `-` is standard input.
+    /// The PTX text, `-` for standard input; or a fat binary, an object or an executable that holds PTX.
     #[arg(required_unless_present = "launch_from", value_name = "KERNEL.ptx")]
     ptx: Option<PathBuf>,
     /// How the kernel is launched.
@@ -85,33 +85,43 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads a text.
-fn module(path: &Path) -> Result<Module, Failure> {
-    let text = input::text(path)?;
+/// Says how a kernel is named.
+const NAMED: &str = "entry = \"..\" in the launch file, or --entry";
+
+/// Reads the PTX that a file is or holds.
+fn module(path: &Path, asked: Option<&str>) -> Result<Module, Failure> {
+    let text = sanitize::ptx_of(&input::bytes(path)?, asked, NAMED)
+        .map_err(|failure| Failure::bad_input(format!("{}: {failure}", path.display())))?;
     parse(&text).map_err(|error| Failure::bad_input(format!("{}:{error}", path.display())))
 }
 
 /// The kernel that is meant.
 fn entry<'m>(module: &'m Module, asked: Option<&str>) -> Result<&'m str, Failure> {
-    Ok(sanitize::entry(module, asked, "entry = \"..\" in the launch file, or --entry")?)
+    Ok(sanitize::entry(module, asked, NAMED)?)
 }
 
 /// `--launch-from`
 fn describe(path: &Path, args: &Args) -> Result<Exit, Failure> {
-    let module = module(path)?;
+    let module = module(path, args.entry.as_deref())?;
     let entry = entry(&module, args.entry.as_deref())?;
     let Some(signature) = module.signature(entry) else { return Ok(Exit::Done) };
     output::write_text(args.output.as_deref().unwrap_or(Path::new("-")), &template::template(entry, &signature))?;
     Ok(Exit::Done)
 }
 
-/// The launch of a file, and what the file accepts.
-fn prepare<'m>(module: &'m Module, path: &Path, args: &Args) -> Result<(Prepared<'m>, Vec<Allow>), Failure> {
+/// Reads a launch file; `--entry` counts more than its own.
+fn launch(path: &Path, args: &Args) -> Result<LaunchFile, Failure> {
     let text = input::text(path)?;
-    let file: LaunchFile =
+    let mut file: LaunchFile =
         toml::from_str(&text).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
     sanitize::check(&file.allow)?;
-    let entry = entry(module, args.entry.as_deref().or(file.entry.as_deref()))?;
+    file.entry = args.entry.clone().or(file.entry);
+    Ok(file)
+}
+
+/// The launch of a file that was read from `path`, and what the file accepts.
+fn prepare<'m>(module: &'m Module, file: LaunchFile, path: &Path) -> Result<(Prepared<'m>, Vec<Allow>), Failure> {
+    let entry = entry(module, file.entry.as_deref())?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let (memory, placed) = memory::place(&file.buffers, folder)?;
     let params = module.signature(entry).map(|signature| signature.params).unwrap_or_default();
@@ -127,8 +137,9 @@ fn prepare<'m>(module: &'m Module, path: &Path, args: &Args) -> Result<(Prepared
 }
 
 fn sanitize(ptx: &Path, path: &Path, args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let module = module(ptx)?;
-    let (ready, accepted) = prepare(&module, path, args)?;
+    let file = launch(path, args)?;
+    let module = module(ptx, file.entry.as_deref())?;
+    let (ready, accepted) = prepare(&module, file, path)?;
     let limits = Limits { schedules: args.schedules, seed: args.seed, max_steps: args.max_steps };
     let mut checked = ready.run(&limits)?;
     if let Some(folder) = &args.results {

@@ -1,4 +1,4 @@
-//! The parameters of a launch.
+//! The parameters of a launch, and the fields of structures.
 
 use std::collections::BTreeMap;
 
@@ -28,29 +28,67 @@ pub(super) fn pass(
     }
     let all = declared.iter().zip(given).enumerate();
     all.map(|(number, (declared, given))| {
-        one(declared, given, placed)
+        parameter(declared, given, placed)
             .map_err(|what| Failure::bad_input(format!("parameter {number} `{}`: {what}", declared.name)))
     })
     .collect()
 }
 
-fn one(declared: &Parameter, given: &Param, placed: &BTreeMap<String, Placed>) -> Result<Passed, String> {
+fn parameter(declared: &Parameter, given: &Param, placed: &BTreeMap<String, Placed>) -> Result<Passed, String> {
+    if given.at.is_some() {
+        return Err("`at` is the place of a field: `fields = [{ at = .. }]`".into());
+    }
+    let passed = match &given.fields {
+        Some(list) if given.is_plain() => Passed::Structure(declared.bytes, fields(list, placed)?),
+        _ => one(given, placed, |value| natural(declared, value))?,
+    };
+    match &passed {
+        Passed::Bytes(bytes) if bytes.len() != declared.bytes as usize => Err(format!(
+            "it has {} bytes, and the value {}; `type` says what the numbers are",
+            declared.bytes,
+            bytes.len()
+        )),
+        _ => Ok(passed),
+    }
+}
+
+/// What lies at places within a structure or a buffer.
+///
+/// # Errors
+/// A field without a place, or one of the wrong kind.
+pub(super) fn fields(list: &[Param], placed: &BTreeMap<String, Placed>) -> Result<Vec<(u32, Passed)>, String> {
+    let field = |given: &Param| {
+        let at = given.at.ok_or("a field has a place: `at = BYTES` from the start")?;
+        if given.fields.is_some() {
+            return Err(format!("the field at {at} has fields; give each its place from the start of the whole"));
+        }
+        let whole = |value: &Number| if matches!(value, Number::One(_)) { Element::F32 } else { Element::I32 };
+        one(given, placed, whole).map(|passed| (at, passed)).map_err(|what| format!("the field at {at}: {what}"))
+    };
+    list.iter().map(field).collect()
+}
+
+/// An address, a value or a tensor map; `natural` is the type of a value that has none.
+fn one(
+    given: &Param,
+    placed: &BTreeMap<String, Placed>,
+    natural: impl Fn(&Number) -> Element,
+) -> Result<Passed, String> {
     let buffer = |name: &String| placed.get(name).ok_or_else(|| format!("there is no buffer `{name}`"));
     match (&given.buffer, &given.value, &given.tensor_map) {
         (Some(name), None, None) => {
             let id = buffer(name)?.id;
             Ok(if given.offset == 0 { Passed::Buffer(id) } else { Passed::BufferAt(id, given.offset) })
         }
-        (None, Some(value), None) => number(declared, given.element, value),
+        (None, Some(value), None) => Ok(Passed::Bytes(bytes(given.element.unwrap_or_else(|| natural(value)), value))),
         (None, None, Some(map)) => map.of(buffer(&map.buffer)?).map(Passed::TensorMap),
-        _ => Err("one of `buffer`, `value` and `tensor_map` says what is passed".into()),
+        _ => Err("one of `buffer`, `value`, `tensor_map` and `fields` says what is passed".into()),
     }
 }
 
-/// A value in the bytes that the parameter has.
-fn number(declared: &Parameter, element: Option<Element>, value: &Number) -> Result<Passed, String> {
-    let fraction = matches!(value, Number::One(_));
-    let natural = match (declared.ty.as_str(), declared.bytes, fraction) {
+/// The type of numbers for a parameter.
+fn natural(declared: &Parameter, value: &Number) -> Element {
+    match (declared.ty.as_str(), declared.bytes, matches!(value, Number::One(_))) {
         ("f32", ..) | (_, 4, true) => Element::F32,
         ("f64", ..) | (_, 8, true) => Element::F64,
         ("f16", ..) => Element::F16,
@@ -58,8 +96,10 @@ fn number(declared: &Parameter, element: Option<Element>, value: &Number) -> Res
         (_, 2, _) => Element::I16,
         (_, 8, _) => Element::I64,
         _ => Element::I32,
-    };
-    let element = element.unwrap_or(natural);
+    }
+}
+
+fn bytes(element: Element, value: &Number) -> Vec<u8> {
     let mut bytes = Vec::new();
     match value {
         // All 64 bits of a number count.
@@ -68,12 +108,5 @@ fn number(declared: &Parameter, element: Option<Element>, value: &Number) -> Res
         Number::One(v) => element.put(*v, &mut bytes),
         Number::Many(list) => list.iter().for_each(|v| element.put(*v, &mut bytes)),
     }
-    if bytes.len() != declared.bytes as usize {
-        return Err(format!(
-            "it has {} bytes, and the value {}; `type` says what the numbers are",
-            declared.bytes,
-            bytes.len()
-        ));
-    }
-    Ok(Passed::Bytes(bytes))
+    bytes
 }

@@ -77,6 +77,7 @@ const CLASSES: &[(FindingKind, Class)] = {
             error("wgmma-misuse", "The warps of a warpgroup disagree about a WGMMA, or a descriptor is malformed."),
         ),
         (TensorCopy, error("tensor-copy", "A tensor copy or a tensor map that is malformed or not fenced.")),
+        (IdleFence, note("idle-fence", "fence.proxy.tensormap of an address where no tensor map is.")),
         (ExitInFlight, error("exit-in-flight", "A block exits while asynchronous work still uses its memory.")),
         (RegisterPool, error("register-pool", "setmaxnreg against the rules of the register pool.")),
         (Divergence, error("divergence", "Threads that must execute an instruction together do not.")),

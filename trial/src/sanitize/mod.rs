@@ -8,6 +8,7 @@
 mod buffer;
 mod classes;
 mod element;
+mod fatbin;
 mod findings;
 mod report;
 mod results;
@@ -17,6 +18,7 @@ mod tensor_map;
 pub use buffer::Placed;
 pub use classes::{Class, Level, classes};
 pub use element::Element;
+pub use fatbin::ptx_of;
 pub use findings::{Allow, Line, Place, Problem, allow, check, rule};
 pub use report::{Subject, as_json, text, verdict};
 pub use results::{After, Buffer};

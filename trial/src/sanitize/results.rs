@@ -15,7 +15,7 @@ pub struct Buffer {
     pub place: Placed,
     /// What it must hold.
     pub after: After,
-    /// How far an element may be from what it must be, relative to it and to the mean magnitude; by type if none.
+    /// How far an element may be from what it must be, relative to it and to the mean magnitude of its row; by type if none.
     pub tolerance: Option<f64>,
 }
 
@@ -85,19 +85,28 @@ fn difference(place: &Placed, expected: &[u8], found: &[u8], tolerance: f64) -> 
     }
     let size = place.element.bytes();
     let value = |bytes: &[u8]| place.element.get(bytes);
-    let finite = expected.chunks(size).map(|e| value(e).abs()).filter(|v| v.is_finite());
-    let (count, sum) = finite.fold((0u64, 0.0), |(count, sum), v| (count + 1, sum + v));
-    let mean = sum / count.max(1) as f64;
-    let off = |want: f64, have: f64| !((want - have).abs() <= tolerance * (want.abs() + mean) || want == have);
+    // Each row has a bound of its own: rows may differ in magnitude.
+    let row = place.shape.last().map_or(1, |side| (*side).max(1) as usize);
+    let means: Vec<f64> = expected.chunks(size * row).map(|row| mean(row.chunks(size).map(value))).collect();
+    let off = |at: usize, want: f64, have: f64| {
+        !((want - have).abs() <= tolerance * (want.abs() + means[at / row]) || want == have)
+    };
     let pairs = expected.chunks(size).zip(found.chunks(size));
-    let wrong = pairs.enumerate().filter(|(_, (e, f))| {
-        e != f && !(place.element.is_float() && value(e).is_nan() && value(f).is_nan()) && off(value(e), value(f))
+    let wrong = pairs.enumerate().filter(|(at, (e, f))| {
+        e != f && !(place.element.is_float() && value(e).is_nan() && value(f).is_nan()) && off(*at, value(e), value(f))
     });
     let mut wrong = wrong.map(|(at, (e, f))| (at, value(e), value(f)));
     let (at, want, have) = wrong.next()?;
     let more = wrong.count();
     let also = if more == 0 { String::new() } else { format!(" and {more} more elements") };
     Some(format!("element {:?} is {have} and must be {want}{also} (tolerance {tolerance:e})", index(place, at)))
+}
+
+/// The mean magnitude of the finite ones.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let finite = values.map(f64::abs).filter(|v| v.is_finite());
+    let (count, sum) = finite.fold((0u64, 0.0), |(count, sum), v| (count + 1, sum + v));
+    sum / count.max(1) as f64
 }
 
 /// The index of an element in each dimension.
@@ -115,4 +124,21 @@ fn index(place: &Placed, at: usize) -> Vec<u64> {
         .collect();
     out.reverse();
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_has_a_bound_of_its_own() {
+        let mut memory = GlobalMemory::new();
+        let bytes = |values: [f32; 4]| values.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
+        let want = bytes([1000.0, -1000.0, 1.0, -1.0]);
+        let place = Placed::dense(&mut memory, want.clone(), Element::F32, vec![2, 2], 16);
+        let wrong = |have: [f32; 4]| difference(&place, &want, &bytes(have), 1e-3);
+        assert_eq!(wrong([1001.0, -1000.0, 1.0, -1.0]), None);
+        // A bound from the mean of the whole, 500, would let this pass.
+        assert!(wrong([1000.0, -1000.0, 1.25, -1.0]).is_some_and(|what| what.contains("[1, 0] is 1.25")));
+    }
 }

@@ -86,6 +86,7 @@ impl Prepared<'_> {
                 max_steps: limits.max_steps,
                 max_findings: Options::default().max_findings,
                 dependent: self.dependent,
+                lowest_leader: true,
                 ..schedule(limits.seed, number)
             };
             let (name, mut memory) = (order(&options), self.memory.clone());

@@ -4,6 +4,7 @@ use bsr_simulator::{Swizzle, TensorMapDesc};
 use serde::Deserialize;
 
 use super::buffer::Placed;
+use super::element::Element;
 
 /// A tensor map, as `cuTensorMapEncodeTiled` takes it: dimensions innermost first. What is left out follows from the buffer.
 #[derive(Clone, Debug, Deserialize)]
@@ -14,6 +15,9 @@ pub struct TensorMap {
     /// Bytes from its start to the first element.
     #[serde(default)]
     pub offset: u64,
+    /// The type of its elements, where it is not that of the buffer.
+    #[serde(rename = "type")]
+    pub element: Option<Element>,
     /// Extents in elements; of the buffer by default.
     pub dims: Option<Vec<u64>>,
     /// Bytes from one line, plane and so on to the next; dense by default.
@@ -37,13 +41,14 @@ impl TensorMap {
     /// # Errors
     /// No dimension, or a swizzle that is none.
     pub fn of(&self, placed: &Placed) -> Result<TensorMapDesc, String> {
+        let element = self.element.unwrap_or(placed.element);
         let dims = self.dims.clone().unwrap_or_else(|| placed.shape.iter().rev().copied().collect());
         if dims.is_empty() {
             return Err("a tensor map has 1 to 5 dimensions, not 0".into());
         }
         let strides = self.strides.clone().unwrap_or_else(|| {
             // The buffer's own pitch, then whole planes.
-            let dense = dims[0].saturating_mul(placed.element.bytes() as u64);
+            let dense = dims[0].saturating_mul(element.bytes() as u64);
             let mut stride = if self.dims.is_none() { placed.rows.1 } else { dense };
             let outer = dims.iter().skip(1);
             let mut all = Vec::new();
@@ -59,7 +64,7 @@ impl TensorMap {
         Ok(TensorMapDesc {
             buffer: placed.id,
             offset: self.offset,
-            element: placed.element.of_map(),
+            element: element.of_map(),
             element_strides: self.element_strides.clone().unwrap_or_else(|| vec![1; dims.len()]),
             dims,
             strides,

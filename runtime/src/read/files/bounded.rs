@@ -43,13 +43,22 @@ pub fn text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
 /// # Errors
 /// As [`text`].
 pub fn text_of(from: impl Read, most: u64) -> io::Result<String> {
+    let bytes = bytes_of(from, most)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
+}
+
+/// Reads what need be no text, of at most so many bytes.
+///
+/// # Errors
+/// It cannot be read, or is longer.
+pub fn bytes_of(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let fact = format!("it is longer than {}, which is more than is read here", size(most));
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, fact));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
+    Ok(bytes)
 }
 
 /// Refuses sides that no matrix of this kind has.

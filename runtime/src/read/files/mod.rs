@@ -15,7 +15,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use super::{FillIn, Sparse};
-pub use bounded::{text, text_of};
+pub use bounded::{bytes_of, text, text_of};
 use error::Place;
 pub use error::{ReadError, ReadProblem};
 pub use mtx::parse as parse_mtx;

@@ -67,16 +67,23 @@ fn reducing(cx: &mut Context<'_>, is_bar: bool) -> Parsed<Op> {
     Ok(Op::BarRed { f, d, id, count, a, aligned })
 }
 
+/// Every scope, in words.
+pub(super) const SCOPES: &str = ".cta or .cluster or .gpu or .sys";
+
 pub(super) fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
     let kind = if cx.eat("proxy") {
         match cx.need(&["async", "async::generic", "tensormap::generic"])? {
             "tensormap::generic" => {
-                cx.need(&["acquire"])?;
-                cx.need(&["cta", "cluster", "gpu", "sys"])?;
+                let release = cx.choose(&[("acquire", false), ("release", true)])?;
+                let Some(scope) = cx.scope() else { return cx.bad_modifier(SCOPES) };
+                if release {
+                    cx.count(0, 0)?;
+                    return Ok(Op::Fence(Fence::MapRelease { scope }));
+                }
                 cx.count(2, 2)?;
                 let addr = cx.addr(0, Space::Generic)?;
                 return match cx.imm(1)? {
-                    128 => Ok(Op::FenceMap { addr }),
+                    128 => Ok(Op::FenceMap { addr, scope }),
                     _ => cx.error(cx.operand(1)?.span, "a tensor map has 128 bytes"),
                 };
             }
@@ -101,7 +108,7 @@ pub(super) fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
         cx.eat_any(&["sc", "acq_rel", "acquire", "release"]);
         match cx.scope() {
             Some(scope) => Fence::Thread { scope },
-            None => return cx.bad_modifier(".cta or .cluster or .gpu or .sys"),
+            None => return cx.bad_modifier(SCOPES),
         }
     };
     cx.count(0, 0)?;

@@ -8,13 +8,24 @@ use crate::parse::Parsed;
 /// `ldmatrix` and `stmatrix`
 pub(super) fn rows(cx: &mut Context<'_>, load: bool) -> Parsed<Op> {
     cx.sync_aligned()?;
-    cx.need(&["m8n8"])?;
-    let n = cx.choose(&[("x1", 1), ("x2", 2), ("x4", 4)])?;
-    let trans = cx.eat("trans");
-    let space = match cx.eat_any(&["shared", "shared::cta"]) {
-        Some(_) => Space::SharedCta,
-        None => Space::Generic,
-    };
+    // The ISA's order is shape, number, transposition, space; ptxas takes any, and CUTLASS writes the number first.
+    let (mut shape, mut number, mut trans, mut space) = (false, None, false, Space::Generic);
+    loop {
+        let before = cx.at();
+        shape |= cx.eat("m8n8");
+        number = number.or_else(|| cx.choose_any(&[("x1", 1), ("x2", 2), ("x4", 4)]));
+        trans |= cx.eat("trans");
+        if cx.eat_any(&["shared", "shared::cta"]).is_some() {
+            space = Space::SharedCta;
+        }
+        if cx.at() == before {
+            break;
+        }
+    }
+    if !shape {
+        return cx.bad_modifier(".m8n8");
+    }
+    let Some(n) = number else { return cx.bad_modifier(".x1, .x2 or .x4") };
     cx.need(&["b16"])?;
     cx.count(2, 2)?;
     let (list, addr) = if load { (0, 1) } else { (1, 0) };

@@ -66,6 +66,13 @@ fn order(cx: &mut Context<'_>, strong: &[&str]) -> Order {
     Order::Strong(semantics)
 }
 
+/// Semantics, then the state space; CUTLASS writes the space first, which ptxas takes, too.
+fn order_and_space(cx: &mut Context<'_>, strong: &[&str], spaces: &[(&str, Space)]) -> (Order, Space) {
+    let first = cx.choose_any(spaces);
+    let order = order(cx, strong);
+    (order, first.unwrap_or_else(|| space(cx, spaces)))
+}
+
 /// The scope of a strong access, the device where none is named.
 fn scope(cx: &mut Context<'_>) -> Scope {
     cx.scope().unwrap_or(Scope::Device)
@@ -116,8 +123,7 @@ fn policy_operand(cx: &mut Context<'_>, policy: bool, i: usize) -> Parsed<()> {
 }
 
 pub(super) fn load(cx: &mut Context<'_>) -> Parsed<Op> {
-    let order = order(cx, &["volatile", "relaxed", "acquire"]);
-    let space = space(cx, SPACES);
+    let (order, space) = order_and_space(cx, &["volatile", "relaxed", "acquire"], SPACES);
     let policy = hints(cx)?;
     let constant = cx.eat("nc");
     let policy = policy | hints(cx)?;
@@ -137,9 +143,47 @@ pub(super) fn load(cx: &mut Context<'_>) -> Parsed<Op> {
     Ok(Op::Ld { ty, width, d, addr, order, constant })
 }
 
+/// The types of `st.async`.
+const POSTED: &[Ty] = &[Ty::B32, Ty::B64, Ty::U32, Ty::U64, Ty::S32, Ty::S64, Ty::F32, Ty::F64];
+/// Where the functions of `red.async` end, and where those begin that are not `exch` and `cas`.
+const BEFORE_EXCH: usize = 6;
+const AFTER_CAS: usize = 8;
+
+/// `st.async` and `red.async`.
+fn post(cx: &mut Context<'_>, reduces: bool) -> Parsed<Op> {
+    cx.need(&["async"])?;
+    if reduces {
+        cx.need(&["relaxed"])?;
+        cx.need(&["cluster"])?;
+    } else {
+        cx.eat("weak");
+    }
+    let space = if cx.eat("shared::cluster") { Space::SharedCluster } else { Space::Generic };
+    cx.need(&["mbarrier::complete_tx::bytes"])?;
+    let f = match (reduces, cx.choose_any(&ATOMICS[AFTER_CAS..])) {
+        (true, None) => Some(cx.choose(&ATOMICS[..BEFORE_EXCH])?),
+        (_, f) => f,
+    };
+    let lanes = if reduces { 1 } else { cx.choose_any(&[("v2", 2), ("v4", 4)]).unwrap_or(1) };
+    let ty = cx.ty(match f {
+        None => POSTED,
+        Some(AtomFn::Add) => &[Ty::U32, Ty::S32, Ty::U64],
+        Some(AtomFn::Min | AtomFn::Max) => &[Ty::U32, Ty::S32],
+        Some(AtomFn::Inc | AtomFn::Dec) => &[Ty::U32],
+        Some(_) => &[Ty::B32],
+    })?;
+    cx.count(3, 3)?;
+    let list = cx.vector(1)?;
+    vector_check(cx, ty, lanes, list.len(), 1)?;
+    let s = list.into_iter().map(|o| cx.wide_src_of(o, ty)).collect::<Parsed<Vec<_>>>()?;
+    Ok(Op::Post { f, ty, s, to: cx.addr(0, space)?, barrier: cx.addr(2, space)? })
+}
+
 pub(super) fn store(cx: &mut Context<'_>) -> Parsed<Op> {
-    let order = order(cx, &["volatile", "relaxed", "release"]);
-    let space = space(cx, &SPACES[..WRITTEN]);
+    if cx.has("async") {
+        return post(cx, false);
+    }
+    let (order, space) = order_and_space(cx, &["volatile", "relaxed", "release"], &SPACES[..WRITTEN]);
     let policy = hints(cx)?;
     let lanes = cx.choose_any(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
     let ty = cx.ty(MEMORY)?;
@@ -152,6 +196,9 @@ pub(super) fn store(cx: &mut Context<'_>) -> Parsed<Op> {
 }
 
 pub(super) fn atomic(cx: &mut Context<'_>, returns: bool) -> Parsed<Op> {
+    if cx.has("async") && !returns {
+        return post(cx, true);
+    }
     // The ISA's order is semantics, scope, space; ptxas takes any.
     let (mut word, mut reach, mut at) = (None, None, None);
     loop {

@@ -35,6 +35,7 @@ const OPCODES: &[(&str, Decode)] = &[
     ("ret", flow::ret),
     ("exit", |cx| flow::without_operands(cx, Op::Exit)),
     ("trap", |cx| flow::without_operands(cx, Op::Trap)),
+    ("brkpt", |cx| flow::without_operands(cx, Op::Trap)),
     ("nanosleep", flow::nanosleep),
     ("griddepcontrol", flow::griddepcontrol),
     ("setmaxnreg", flow::setmaxnreg),

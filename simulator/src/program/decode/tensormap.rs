@@ -3,6 +3,7 @@
 use super::super::context::Context;
 use super::super::op::{MapField, Op, Src};
 use super::super::types::{Space, Ty};
+use super::barrier::SCOPES;
 use crate::parse::Parsed;
 
 /// How a field is written.
@@ -65,14 +66,12 @@ fn release(cx: &mut Context<'_>) -> Parsed<Op> {
     for word in ["global", "shared::cta", "tensormap::generic", "release"] {
         cx.need(&[word])?;
     }
-    if cx.scope().is_none() {
-        return cx.bad_modifier(".cta or .cluster or .gpu or .sys");
-    }
+    let Some(scope) = cx.scope() else { return cx.bad_modifier(SCOPES) };
     cx.sync_aligned()?;
     cx.count(3, 3)?;
     let (to, from) = (cx.addr(0, Space::Global)?, cx.addr(1, Space::SharedCta)?);
     match cx.imm(2)? {
-        128 => Ok(Op::MapRelease { to, from }),
+        128 => Ok(Op::MapRelease { to, from, scope }),
         _ => cx.error(cx.operand(2)?.span, "a tensor map has 128 bytes"),
     }
 }
