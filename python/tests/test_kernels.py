@@ -333,7 +333,7 @@ def test_a_choice_is_explained(rng) -> None:
     for transpose in (False, True):
         words = bsr.explain(w, 4096, transpose=transpose)
         assert "kernel    bm = 128" in words and "because" in words and ("transpose = on" in words) == transpose
-    assert "to(torch.bfloat16)" in refusal(lambda: bsr.explain(w.to(np.float32), 4096))
+    assert "to(torch.bfloat16)" in refusal(lambda: bsr.explain(w.to(np.float32), 4096, transpose=True))
     words = plain.explain(4096, 4096, 4096)
     assert "kernel    bm = 64" in words and "because" in words
     with pytest.raises(bsr.Error, match="--pattern|pattern"):

@@ -251,12 +251,12 @@ def sddmm(
     """
     index = a.device.index
     kind = _arrays.kind_of(a)
-    refuse_wide(kind, "the stored blocks of a product, or the gradient of `w`, of")
     with _gpu.OnDevice(index):
         if pattern.nnzb == 0:
             return out
         if a.shape[1] == 0:
             return out.zero_()
+        refuse_wide(kind, "the stored blocks of a product, or the gradient of `w`, of")
         (a_operand, left), (b_operand, right) = operand_of(a), operand_of(b)
         bm, bk = pattern.block
         facts = (
