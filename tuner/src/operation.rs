@@ -1,6 +1,6 @@
 //! What choosing a kernel depends on and operations answer for themselves.
 
-use bsr_codegen::Op;
+use bsr_codegen::{Dtype, KernelSpec, Op};
 use bsr_runtime::Pattern;
 use bsr_runtime::bench::Work;
 use bsr_trial::workload::{Heads, Source, Workload};
@@ -16,12 +16,15 @@ pub(crate) trait Operation: Sync {
     /// Whether the dense library has a product of whole matrices in its place.
     fn has_dense_product(&self) -> bool;
 
-    /// The shipped space of a Hopper GPU, of operands of so many bytes.
-    fn hopper_space(&self, operand_bytes: u32) -> &'static str;
+    /// The shipped space of a GPU, of Hopper or another one, for kernels with these operands.
+    fn space(&self, is_hopper: bool, spec: &KernelSpec) -> &'static str;
 
     /// What takes about a second to simulate in place of a workload, if it is enough to leave out heads and rows.
     fn fewer_heads(&self, workload: &Workload) -> Option<Workload>;
 }
+
+/// The space of GPUs that are no Hopper.
+const OTHERS: &str = "ampere-wmma";
 
 /// The operation of a word of `op`.
 pub(crate) fn of(op: Op) -> &'static dyn Operation {
@@ -62,8 +65,15 @@ impl Operation for Product {
         true
     }
 
-    fn hopper_space(&self, operand_bytes: u32) -> &'static str {
-        if operand_bytes == 1 { "hopper-fp8" } else { "hopper-f16" }
+    fn space(&self, is_hopper: bool, spec: &KernelSpec) -> &'static str {
+        let is_wide = [spec.a, spec.b].iter().any(|dtype| matches!(dtype, Dtype::F32 | Dtype::F64));
+        match (is_wide, is_hopper, spec.a.bytes()) {
+            // No tensor core multiplies them here.
+            (true, ..) => "scalar",
+            (_, true, 1) => "hopper-fp8",
+            (_, true, _) => "hopper-f16",
+            (_, false, _) => OTHERS,
+        }
     }
 
     fn fewer_heads(&self, _: &Workload) -> Option<Workload> {
@@ -99,8 +109,8 @@ impl Operation for Attention {
         false
     }
 
-    fn hopper_space(&self, _: u32) -> &'static str {
-        "hopper-attention"
+    fn space(&self, is_hopper: bool, _: &KernelSpec) -> &'static str {
+        if is_hopper { "hopper-attention" } else { OTHERS }
     }
 
     fn fewer_heads(&self, workload: &Workload) -> Option<Workload> {
@@ -158,8 +168,8 @@ impl Operation for Gradient {
         false
     }
 
-    fn hopper_space(&self, _: u32) -> &'static str {
-        "hopper-attention-gradient"
+    fn space(&self, is_hopper: bool, _: &KernelSpec) -> &'static str {
+        if is_hopper { "hopper-attention-gradient" } else { OTHERS }
     }
 
     fn fewer_heads(&self, workload: &Workload) -> Option<Workload> {

@@ -10,6 +10,11 @@ static HALF: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u16::MAX).map(|b| f16::f
 
 static QUARTER: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u8::MAX).map(e4m3).collect());
 
+/// The bits of up to 8 bytes of memory.
+pub(crate) fn raw(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
+}
+
 /// The value of the low bits of `raw`, exactly.
 #[inline]
 pub(crate) fn to_f32(raw: u64, ty: Ty) -> f32 {
@@ -168,7 +173,6 @@ pub(crate) fn scalar(ty: Ty) -> Ty {
 pub(crate) fn add_elements(data: &mut [u8], old: &[u8], ty: Ty) {
     let e = ty.bytes() as usize;
     for (d, o) in data.chunks_mut(e).zip(old.chunks(e)) {
-        let raw = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b));
         let sum = add(raw(d), raw(o), ty);
         d.copy_from_slice(&sum.to_le_bytes()[..e]);
     }

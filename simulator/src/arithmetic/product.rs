@@ -1,6 +1,6 @@
 //! C += A * B, as matrix instructions do it.
 
-use super::numbers::{from_f64, to_f32, widen};
+use super::numbers::{from_f64, raw, to_f32, widen};
 use crate::program::types::{Ty, sign_extend};
 
 /// What products are summed in: single precision, or 32-bit integers.
@@ -9,11 +9,7 @@ pub(crate) trait Element: Copy + Default + std::ops::Neg<Output = Self> {
     fn of(raw: u64, ty: Ty) -> Self;
     /// The values of elements that are contiguous in memory.
     fn widen(bytes: &[u8], ty: Ty, out: &mut Vec<Self>) {
-        out.extend(
-            bytes
-                .chunks(ty.bytes() as usize)
-                .map(|raw| Self::of(raw.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)), ty)),
-        );
+        out.extend(bytes.chunks(ty.bytes() as usize).map(|element| Self::of(raw(element), ty)));
     }
     /// The bits of the value in the type of an accumulator.
     fn bits(self, ty: Ty) -> u64;

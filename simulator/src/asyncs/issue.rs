@@ -39,19 +39,16 @@ impl Machine<'_> {
 
     /// Where the tensor map at an address is.
     pub(crate) fn tensor_map(&mut self, who: Who, lane: u32, a: &Addr) -> Exec<MapAt> {
-        let raw = self.raw_address(who.w, lane, a);
         match self.find_map(who, lane, a)? {
             Some(i) => Ok(i),
-            None => self.fail(
-                FindingKind::TensorCopy,
-                who.w,
-                1 << lane,
-                who.pc,
-                format!(
-                    "{raw:#x} is not the generic address of a tensor map: of a parameter (mov its address, then \
-                     cvta.param), or of one in global memory"
-                ),
-            ),
+            None => {
+                let text = format!(
+                    "{:#x} is not the generic address of a tensor map: of a parameter (mov its address, then \
+                     cvta.param), or of one in global memory",
+                    self.raw_address(who.w, lane, a)
+                );
+                self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, text)
+            }
         }
     }
 

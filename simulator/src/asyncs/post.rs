@@ -1,6 +1,7 @@
 //! `st.async` and `red.async`: a thread writes to the shared memory of another block, where an mbarrier counts the bytes.
 
 use crate::arithmetic::atomic::atomic;
+use crate::arithmetic::numbers::raw;
 use crate::check::FindingKind;
 use crate::check::shadow::Proxy;
 use crate::machine::in_flight::{Pending, Spot, Work};
@@ -47,10 +48,9 @@ impl Machine<'_> {
     pub(super) fn post(&mut self, op: &Pending, data: &[u8], to: Spot, f: Option<(AtomFn, Ty)>) -> Exec<()> {
         let place = Place::Shared(to.0, to.1);
         let Some((f, ty)) = f else { return self.store(&op.stamp, &op.view, place, data) };
-        let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b));
         let mut old = vec![0; data.len()];
         self.load(&op.stamp, &op.view, place, &mut old)?;
-        let new = atomic(f, ty, number(&old), number(data), 0);
+        let new = atomic(f, ty, raw(&old), raw(data), 0);
         self.store(&op.stamp, &op.view, place, &new.to_le_bytes()[..data.len()])
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::address::{LOCAL_BASE, Window, classify};
 use crate::arithmetic::atomic::atomic;
+use crate::arithmetic::numbers::raw;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::check::shadow::{Proxy, Stamp};
@@ -311,8 +312,4 @@ fn own(addr: &Addr, base: u64) -> bool {
         Space::Generic => matches!(classify(base.wrapping_add(addr.offset as u64)), Window::Local(_)),
         _ => false,
     }
-}
-
-fn raw(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
 }

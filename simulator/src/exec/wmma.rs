@@ -4,6 +4,7 @@
 //! from `l * p` on, over and over where there are more places than elements. A and B are counted as they are in
 //! memory, so that a fragment which is loaded by rows and multiplied as columns gives a wrong product, as on hardware.
 
+use crate::arithmetic::numbers;
 use crate::arithmetic::product::{Element, multiply};
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
@@ -41,9 +42,9 @@ impl Machine<'_> {
             let mut buffer = [0u8; LONGEST];
             let length = m.lines().1 as usize;
             machine.load(&stamp, &view, place, &mut buffer[..length * e])?;
-            for (i, raw) in buffer[..length * e].chunks(e).enumerate() {
+            for (i, element) in buffer[..length * e].chunks(e).enumerate() {
                 let (row, column) = if m.row_major { (line, i as u32) } else { (i as u32, line) };
-                all[m.number(row, column)] = raw.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
+                all[m.number(row, column)] = numbers::raw(element);
             }
             Ok(())
         })?;

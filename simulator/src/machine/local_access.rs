@@ -4,6 +4,7 @@ use super::local::Local;
 use super::memory::Who;
 use super::{Exec, Machine};
 use crate::address::LOCAL_BASE;
+use crate::arithmetic::numbers::raw;
 use crate::check::FindingKind;
 use crate::check::shadow::Stamp;
 
@@ -53,7 +54,6 @@ impl Machine<'_> {
     pub(crate) fn peek_local(&mut self, thread: u32, at: u32, bytes: usize) -> u64 {
         let local = self.local(thread);
         let from = (at - LOCAL_BASE) as usize;
-        let found = local.bytes.get(from..from + bytes).unwrap_or_default();
-        found.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
+        raw(local.bytes.get(from..from + bytes).unwrap_or_default())
     }
 }

@@ -1,23 +1,17 @@
 //! Copies to global memory that all lanes of a warp issue.
 
-use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, parse, simulate};
+use bsr_simulator::{FindingKind, Options, Report};
 
-/// Each lane writes a word, and all of them copy the 32 words to `out`.
+use crate::formats::{self, words};
+
+/// Each lane writes a word, and all of them copy the 32 words to the buffer.
 fn run(order: &str, copy: &str, after: &str) -> (Report, Vec<u32>) {
-    let text = format!(
-        ".version 8.0\n.target sm_90\n.address_size 64\n.extern .shared .align 128 .b8 smem[];\n\
-         .visible .entry k(.param .u64 out) {{\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n\
-         mov.u32 %r0, %tid.x;\nmov.u32 %r1, smem;\nmad.lo.u32 %r2, %r0, 4, %r1;\nadd.u32 %r3, %r0, 1;\nld.param.u64 %rd0, [out];\n\
-         st.shared.u32 [%r2], %r3;\nfence.proxy.async.shared::cta;\n{order}\n{copy}\ncp.async.bulk.commit_group;\n{after}\nret;\n}}\n"
+    let body = format!(
+        "mad.lo.u32 %r2, %r0, 4, %r1;\nadd.u32 %r3, %r0, 1;\nst.shared.u32 [%r2], %r3;\nfence.proxy.async.shared::cta;\n\
+         {order}\n{copy}\ncp.async.bulk.commit_group;\n{after}"
     );
-    let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let mut memory = GlobalMemory::new();
-    let out = memory.alloc(128, 128);
-    let (grid, cluster, block) = ([1; 3], [1; 3], [32, 1, 1]);
-    let launch = Launch { grid, cluster, block, shared_bytes: 128, params: vec![Param::Buffer(out)] };
-    let report = simulate(&module, "k", &launch, &mut memory, &Options::default()).unwrap();
-    let words = memory.bytes(out).as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-    (report, words)
+    let (report, out) = formats::run(".version 8.0\n.target sm_90", 32, &[vec![0; 128]], &body, &Options::default());
+    (report, words(&out[0]))
 }
 
 const ORDER: &str = "bar.warp.sync 0xffffffff;";

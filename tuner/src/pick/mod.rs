@@ -26,7 +26,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use bsr_codegen::{Dtype, KernelSpec, Plan, Refusal};
+use bsr_codegen::{KernelSpec, Plan, Refusal};
 use bsr_runtime::gpu::Device;
 use rayon::prelude::*;
 
@@ -325,11 +325,10 @@ impl Tuner {
     /// All that may be chosen, the fastest by prediction first. Never empty.
     fn ranked(&self, problem: &TuningProblem, offered: Option<Vec<Plan>>) -> Result<Vec<Ranked>, PickError> {
         let facts = problem.workload.facts;
-        let space = space_for(self.gpu.capability, &facts)?;
         let plans = match offered {
             Some(plans) => plans,
             None => {
-                let points = space.points(&facts)?;
+                let points = space_for(self.gpu.capability, &facts)?.points(&facts)?;
                 let mut plans: Vec<Plan> =
                     points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect();
                 let mut known: HashSet<String> = plans.iter().map(Plan::digest).collect();
@@ -342,6 +341,7 @@ impl Tuner {
         let can_run = |ranked: &Ranked| ranked.predicted_us.is_finite();
         let ranked = sorted(plans.par_iter().map(of).filter(can_run).collect());
         if ranked.is_empty() {
+            let space = space_for(self.gpu.capability, &facts)?;
             let help = format!("`bsr space {} --kernel \"{facts}\"` says why", space.name());
             return Err(unplanned("kernel", &facts).help(help).into());
         }
@@ -379,14 +379,7 @@ fn sorted(mut ranked: Vec<Ranked>) -> Vec<Ranked> {
 /// # Errors
 /// None that is known: the spaces are there.
 pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceError> {
-    let spec = facts.spec(64);
-    let is_wide = [spec.a, spec.b].iter().any(|dtype| matches!(dtype, Dtype::F32 | Dtype::F64));
-    Space::named(match capability.0 {
-        // No tensor core multiplies them here.
-        _ if is_wide => "scalar",
-        9 => operation::of(facts.op()).hopper_space(spec.a.bytes()),
-        _ => "ampere-wmma",
-    })
+    Space::named(operation::of(facts.op()).space(capability.0 == 9, &facts.spec(64)))
 }
 
 fn unplanned(what: &str, facts: &Facts) -> Refusal {
