@@ -11,10 +11,11 @@ use bsr::operation::Dsd;
 use bsr::reference::{self, Comparison};
 use bsr::{Bsr, Dense, Element, Kernel, KernelError, KernelSpec, Layout, Pattern};
 
+use crate::steps::{self, B_LAYOUTS, BLOCK, Walk};
+
 const M: usize = 8192;
 const N: usize = 8192;
 const K: usize = 74 * 112;
-const BLOCK: (usize, usize) = (512, 112);
 /// Rows of C that are held against the reference: edges of blocks and others.
 const CHECKED: [usize; 10] = [0, 1, 255, 511, 512, 1023, 4000, 5555, 8190, 8191];
 
@@ -31,7 +32,7 @@ pub(crate) struct Row {
 }
 
 /// The operands in one type, and their product.
-pub(crate) struct Scene<T: Element + Plain> {
+struct Scene<T: Element + Plain> {
     device: Device,
     a: DeviceBsr<T>,
     b: DeviceDense<T>,
@@ -39,7 +40,7 @@ pub(crate) struct Scene<T: Element + Plain> {
 }
 
 impl<T: Element + Plain> Scene<T> {
-    pub(crate) fn new(device: &Device, b_layout: Layout) -> Result<Rc<Self>, Box<dyn Error>> {
+    fn new(device: &Device, b_layout: Layout) -> Result<Rc<Self>, Box<dyn Error>> {
         let a = Bsr::<T>::generate(Pattern::TopK(16), M, K, BLOCK, 1)?;
         let b = Dense::<T>::normal(K, N, b_layout, 2);
         let want = reference::multiply_rows(&a, &b, &CHECKED)?;
@@ -53,7 +54,7 @@ impl<T: Element + Plain> Scene<T> {
 }
 
 /// A step that is ready to be timed.
-pub(crate) struct Step {
+struct Step {
     name: &'static str,
     spec: KernelSpec,
     reported: Option<f64>,
@@ -66,11 +67,7 @@ type Launch = dyn FnMut(StreamRef<'_>) -> Result<(), KernelError>;
 
 impl Step {
     /// Loads the kernel and checks its product.
-    pub(crate) fn new<S>(
-        name: &'static str,
-        reported: Option<f64>,
-        scene: &Rc<Scene<S::A>>,
-    ) -> Result<Self, Box<dyn Error>>
+    fn new<S>(name: &'static str, reported: Option<f64>, scene: &Rc<Scene<S::A>>) -> Result<Self, Box<dyn Error>>
     where
         S: Kernel<Op = Dsd, B = <S as Kernel>::A, Further = Nothing, Returns = Single>,
     {
@@ -104,8 +101,35 @@ impl Step {
     }
 }
 
+/// The steps in one type, as they are made ready.
+struct Ready<T: Element + Plain> {
+    scene: Rc<Scene<T>>,
+    steps: Vec<Step>,
+}
+
+impl<T: Element + Plain> Walk<T> for Ready<T> {
+    fn step<S>(&mut self, name: &'static str, reported: Option<f64>) -> Result<(), Box<dyn Error>>
+    where
+        S: Kernel<Op = Dsd, A = T, B = T, Further = Nothing, Returns = Single>,
+    {
+        self.steps.push(Step::new::<S>(name, reported, &self.scene)?);
+        Ok(())
+    }
+}
+
+/// Runs every step.
+pub(crate) fn run(device: &Device) -> Result<Vec<Row>, Box<dyn Error>> {
+    let [half, eighth] = B_LAYOUTS;
+    let mut half = Ready { scene: Scene::new(device, half)?, steps: vec![] };
+    steps::half(&mut half)?;
+    let mut eighth = Ready { scene: Scene::new(device, eighth)?, steps: vec![] };
+    steps::eighth(&mut eighth)?;
+    half.steps.append(&mut eighth.steps);
+    time(device, half.steps)
+}
+
 /// Times all steps in turn, with the dense library in each of their types.
-pub(crate) fn time(device: &Device, mut steps: Vec<Step>) -> Result<Vec<Row>, Box<dyn Error>> {
+fn time(device: &Device, mut steps: Vec<Step>) -> Result<Vec<Row>, Box<dyn Error>> {
     let (library, options) = (CublasLt::new(device)?, InterleaveOptions::default());
     let mut dense: Vec<(Work, DenseBaseline)> = vec![];
     for step in &steps {

@@ -2,11 +2,12 @@
 
 use std::error::Error;
 
-use bsr::bsr_kernel;
-use bsr::gpu::Device;
-use bsr::{e4m3, f16};
+use bsr::arguments::{Nothing, Single};
+use bsr::operation::Dsd;
+use bsr::{Kernel, Layout, bsr_kernel, e4m3, f16};
 
-use crate::measure::{Row, Scene, Step, time};
+/// Blocks of every step.
+pub(crate) const BLOCK: (usize, usize) = (512, 112);
 
 /// One CTA a stored block, which adds its product to C in memory.
 #[bsr_kernel(bm = 512, bn = 64, bk = 112, mma = scalar, accumulate = atomic, out = f32)]
@@ -48,21 +49,34 @@ struct Wgmma;
 #[bsr_kernel(bm = 512, bn = 256, bk = 112, dtype = e4m3, cluster = 2)]
 struct Fp8;
 
-/// Runs every step.
-pub(crate) fn run(device: &Device) -> Result<Vec<Row>, Box<dyn Error>> {
-    let half = Scene::<f16>::new(device, Wgmma::SPEC.b_layout)?;
-    let eighth = Scene::<e4m3>::new(device, Fp8::SPEC.b_layout)?;
-    let steps = vec![
-        Step::new::<Atomic>("scalar, atomics", Some(30.7), &half)?,
-        Step::new::<Register>("scalar, registers", Some(61.5), &half)?,
-        Step::new::<Vectorised>("scalar, vectorised", Some(68.8), &half)?,
-        Step::new::<Wmma>("WMMA", Some(110.0), &half)?,
-        Step::new::<WmmaWarps>("WMMA, 8 warps", Some(128.0), &half)?,
-        Step::new::<WmmaAsync>("WMMA, cp.async", Some(230.0), &half)?,
-        Step::new::<WmmaTile>("WMMA, the best tile", Some(607.0), &half)?,
-        Step::new::<MmaSync>("mma.sync", None, &half)?,
-        Step::new::<Wgmma>("WGMMA", None, &half)?,
-        Step::new::<Fp8>("WGMMA, FP8", None, &eighth)?,
-    ];
-    time(device, steps)
+/// What goes the way: a GPU, or the simulator, with factors of one type.
+pub(crate) trait Walk<T> {
+    /// One step: its name, and what was reported for an H100.
+    ///
+    /// # Errors
+    /// A kernel that cannot run, or is wrong.
+    fn step<S>(&mut self, name: &'static str, reported: Option<f64>) -> Result<(), Box<dyn Error>>
+    where
+        S: Kernel<Op = Dsd, A = T, B = T, Further = Nothing, Returns = Single>;
+}
+
+/// The layout of B in f16, and in FP8.
+pub(crate) const B_LAYOUTS: [Layout; 2] = [Wgmma::SPEC.b_layout, Fp8::SPEC.b_layout];
+
+/// The steps in f16.
+pub(crate) fn half(walk: &mut impl Walk<f16>) -> Result<(), Box<dyn Error>> {
+    walk.step::<Atomic>("scalar, atomics", Some(30.7))?;
+    walk.step::<Register>("scalar, registers", Some(61.5))?;
+    walk.step::<Vectorised>("scalar, vectorised", Some(68.8))?;
+    walk.step::<Wmma>("WMMA", Some(110.0))?;
+    walk.step::<WmmaWarps>("WMMA, 8 warps", Some(128.0))?;
+    walk.step::<WmmaAsync>("WMMA, cp.async", Some(230.0))?;
+    walk.step::<WmmaTile>("WMMA, the best tile", Some(607.0))?;
+    walk.step::<MmaSync>("mma.sync", None)?;
+    walk.step::<Wgmma>("WGMMA", None)
+}
+
+/// The steps in FP8.
+pub(crate) fn eighth(walk: &mut impl Walk<e4m3>) -> Result<(), Box<dyn Error>> {
+    walk.step::<Fp8>("WGMMA, FP8", None)
 }

@@ -5,7 +5,9 @@ use std::fs;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use bsr_tuner::report::{Cards, MOST_PRODUCTS, ReportData, Top, render, side_by_side, top};
+use bsr_tuner::report::{
+    BlockSizes, Cards, MOST_PRODUCTS, ReportData, Top, block_size_picture, by_block_size, render, side_by_side, top,
+};
 use bsr_tuner::store::{Rejection, RunRow};
 use bsr_tuner::{Record, Store, TraceOf, Traced};
 
@@ -35,6 +37,9 @@ pub(super) struct Args {
     /// Show timelines on the page, each with its kernel: files that `bsr trace SPEC PROBLEM -o FILE` wrote.
     #[arg(long, num_args = 1.., value_name = "FILE", requires = "output")]
     traces: Vec<PathBuf>,
+    /// Draw the block sizes of each product that was measured in several to this file, an SVG for a document.
+    #[arg(long, value_name = "SVG")]
+    blocks: Option<PathBuf>,
     #[command(flatten)]
     replace: Replace,
     /// The page's heading.
@@ -48,7 +53,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let databases = args.files.iter().flat_map(|file| output::database(file)).collect::<Vec<_>>();
     let inputs = databases.iter().chain(&args.traces).map(PathBuf::as_path);
-    let outputs = Outputs::new([("-o", args.output.as_ref())], inputs, &args.replace)?;
+    let outputs =
+        Outputs::new([("-o", args.output.as_ref()), ("--blocks", args.blocks.as_ref())], inputs, &args.replace)?;
     let out = &mut *outputs.answers(out);
     let (mut records, mut rejected) = (vec![], vec![]);
     for file in &args.files {
@@ -67,6 +73,14 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let products = top(&records, args.top);
     products.iter().take(MOST_PRODUCTS).try_for_each(|top| print(top, out))?;
     side_by_side(&records).iter().take(MOST_PRODUCTS).try_for_each(|cards| print_cards(cards, out))?;
+    by_block_size(&records).iter().take(MOST_PRODUCTS).try_for_each(|sizes| print_block_sizes(sizes, out))?;
+    if let Some(path) = &args.blocks {
+        let picture = block_size_picture(&records).ok_or_else(|| {
+            let help = "help: `bsr sweep --blocks 32x32,64x64` measures several";
+            Failure::bad_input(format!("no product here was measured in blocks of several sizes\n  {help}"))
+        })?;
+        output::write_text(path, &picture)?;
+    }
     if products.len() > MOST_PRODUCTS {
         let fact = format!("{} of {} products", products.len() - MOST_PRODUCTS, products.len());
         line(out, "left out", format_args!("{fact}: `bsr export` writes all of them"))?;
@@ -165,6 +179,19 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "{attribute}\n")?;
     }
     Ok(())
+}
+
+/// One product in blocks of several sizes.
+pub(super) fn print_block_sizes(sizes: &BlockSizes, out: &mut dyn Write) -> std::io::Result<()> {
+    line(out, "blocks", &sizes.product)?;
+    line(out, "device", &sizes.device)?;
+    if let Some(warning) = sizes.warning {
+        line(out, "warning", warning)?;
+    }
+    let mut table = markdown(sizes.head, &["best kernel"]);
+    table.add_rows(sizes.rows.iter().map(|row| row.cells.as_slice()));
+    writeln!(out, "\n{}\n", fitted(table))?;
+    line(out, "fastest", &sizes.verdict)
 }
 
 /// One product on several cards.

@@ -459,3 +459,38 @@ fn points_that_were_not_looked_at_are_counted_and_told() {
     bench.sweep("a.db", "", &[]).success();
     assert!(!page().contains("the sweep ended before"));
 }
+
+/// One product in blocks of three sizes: each has its best kernel, and the fastest is named; the report shows them again.
+#[test]
+fn block_sizes_are_compared_and_the_fastest_is_named() {
+    let bench = Bench::new();
+    let problem = ["--m", "256", "--n", "256", "--k", "256", "--pattern", "random:0.5", "--db", "a.db", "--limit", "2"];
+    let sweep = ["sweep", "--blocks", "32x32,64x64,128x64", "--device", "sim"];
+    let said = bench.bsr(&[&sweep[..], &problem].concat()).success();
+    let text = String::from_utf8(said.get_output().stdout.clone()).unwrap();
+    let (_, table) = text.split_once("blocks    256 x 256 x 256, random:0.5\n").unwrap();
+    let us: Vec<(f64, &str)> = table
+        .lines()
+        .filter(|line| line.starts_with("|") && line.contains("bm = "))
+        .map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            (cells[3].parse().unwrap(), cells[1])
+        })
+        .collect();
+    assert_eq!(us.len(), 3, "{table}");
+    let least = us.iter().map(|(us, _)| *us).fold(f64::INFINITY, f64::min);
+    let named = table.split_once("fastest   ").unwrap().1.split(';').next().unwrap();
+    assert!(us.iter().any(|(us, block)| *us <= least && *block == named), "{named} of {us:?}");
+    let report = bench.bsr(&["report", "a.db", "--blocks", "sizes.svg", "-o", "page.html"]).success();
+    report.stdout(contains(format!("fastest   {named}; ")));
+    let read = |name: &str| std::fs::read_to_string(bench.path(name)).unwrap();
+    assert!(read("sizes.svg").matches("<rect").count() == 3 && read("page.html").contains("Block sizes"));
+    bench
+        .bsr(&["sweep", "--blocks", "32x32", "--kernel", "bm = 64", "--db", "a.db", "--device", "sim"])
+        .code(2)
+        .stderr(contains("`bm` is given twice"));
+    bench.bsr(&["sweep", "--blocks", "32", "--db", "a.db"]).code(2).stderr(contains("64x32"));
+    let one = ["sweep", "--kernel", "bm = 64, bk = 64", "--limit", "1", "--device", "sim", "--db", "b.db"];
+    bench.bsr(&[&one[..], &problem[..8]].concat()).success().stdout(contains("blocks    ").not());
+    bench.bsr(&["report", "b.db", "--blocks", "none.svg"]).code(2).stderr(contains("bsr sweep --blocks"));
+}

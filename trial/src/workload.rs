@@ -46,6 +46,13 @@ impl Facts {
         if Self::has_width(self.0.op) { self.0 } else { self.0.bn(bn) }
     }
 
+    /// The same product in blocks of another size.
+    pub fn in_blocks(&self, bm: u32, bk: u32) -> Self {
+        let mut spec = self.0;
+        (spec.bm, spec.bk) = (bm, bk);
+        Self(spec)
+    }
+
     /// The same with bf16 for f16, or f16 for bf16; none where there are no such operands, or some of both. A kernel takes as
     /// long with either.
     pub fn twin(&self) -> Option<Self> {

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use crate::{Facts, Source, Workload};
 
 /// The lists that come with the project.
-const NAMED: [(&str, &str); 3] = [
+const NAMED: [(&str, &str); 4] = [
     ("public", include_str!("../workloads/public.toml")),
     ("held-out", include_str!("../workloads/held-out.toml")),
+    ("blocks", include_str!("../workloads/blocks.toml")),
     ("calibrate", include_str!("../workloads/calibrate.toml")),
 ];
 
@@ -63,7 +64,7 @@ pub fn find(name: &str) -> Result<Vec<Workload>, Refusal> {
     }
     let text = bsr_runtime::read::text(Path::new(name), LONGEST)
         .map_err(|error| Refusal::of(format_args!("no list of workloads `{name}`"), error))
-        .map_err(|refusal| refusal.help("a .toml file, or one of: public, held-out, calibrate"))?;
+        .map_err(|refusal| refusal.help("a .toml file, or one of: public, held-out, blocks, calibrate"))?;
     from_toml(name, &text)
 }
 
@@ -115,8 +116,10 @@ mod tests {
 
     #[test]
     fn the_lists_are_products_that_can_be_had_and_differ() {
-        let mut seen = HashSet::new();
-        for (name, count) in [("public", 28), ("held-out", 10)] {
+        // Those of `blocks` differ in nothing but the block: one of them is public, too.
+        let mut tuned = HashSet::new();
+        let mut blocks = HashSet::new();
+        for (name, count) in [("public", 28), ("held-out", 10), ("blocks", 24)] {
             let list = find(name).unwrap();
             assert_eq!(list.len(), count);
             for workload in list {
@@ -125,6 +128,7 @@ mod tests {
                 let structure =
                     words.parse::<Pattern>().unwrap().structure(rows, cols, workload.facts.block(), workload.seed);
                 assert!(structure.unwrap().nnzb() > 0);
+                let seen = if name == "blocks" { &mut blocks } else { &mut tuned };
                 assert!(seen.insert(workload));
             }
         }

@@ -7,6 +7,12 @@ pub fn tolerance_of(spec: &KernelSpec, k: usize) -> f64 {
     tolerance(spec.a, spec.out, k, spec_accumulate(spec))
 }
 
+/// What of a spec decides how far a right result may be from the reference, beside its operands: the type of C, and how it sums.
+/// Kernels of one problem that agree in it may be held against one [reference](super::expected).
+pub fn rounding(spec: &KernelSpec) -> (Dtype, Option<Accumulate>) {
+    (spec.out, spec_accumulate(spec))
+}
+
 /// How a spec's kernel sums, as far as its error goes.
 pub(super) fn spec_accumulate(spec: &KernelSpec) -> Option<Accumulate> {
     match spec.mma {
@@ -155,6 +161,16 @@ mod tests {
     }
 
     const LENGTHS: [usize; 3] = [32, 256, 2048];
+
+    /// Chains of f16 are off by more than sums in f32: neither is held against the bound of the other.
+    #[test]
+    fn kernels_of_other_sums_have_another_reference() {
+        let of = |more: &str| rounding(&format!("bm = 16, bn = 128, bk = 16{more}").parse().expect("a spec"));
+        let scalar = of(", mma = scalar, accumulate = register");
+        assert_ne!(scalar, of(", mma = scalar, accumulate = register, vector = 8"));
+        assert_ne!(of(""), of(", out = f32"));
+        assert_eq!(of(""), of(", mma = mma_sync"));
+    }
 
     #[test]
     fn f32_sums_keep_within_the_bound_however_they_are_formed() {

@@ -12,17 +12,19 @@ use std::time::Duration;
 use bsr_trial::request::Defaults;
 use bsr_tuner::backend::Limits;
 use bsr_tuner::pick::Gpu;
+use bsr_tuner::report::by_block_size;
 use bsr_tuner::search::Strategy;
 use bsr_tuner::store::{Rejection, Run};
 use bsr_tuner::sweep::{Ended, Job, Options, Outcome, Shard, Sweep, SweepError};
-use bsr_tuner::{Store, Verdict, Workload};
+use bsr_tuner::{Facts, Store, Verdict, Workload};
 use clap::ValueEnum;
 
 use super::backend::keep_in;
 use super::exit::{Exit, Failure};
 use super::output::{Outputs, Replace};
 use super::problem::{ProblemArgs, in_a_shell};
-use super::{interrupt, invocation, line};
+use super::weights::block;
+use super::{interrupt, invocation, line, report_page};
 use backends::{BackendKind, Backends, Devices};
 use points::Points;
 use watch::Watch;
@@ -43,6 +45,8 @@ Examples:
   bsr sweep --kernel \"bm = 512, bk = 112\" --m 8192 --n 8192 --k 8288 --pattern topk:16
   bsr sweep --space \"bn = [64, 128], stages = 2..=4\" --kernel \"bm = 64, bk = 32\" --device sim
   bsr sweep --space space.toml --kernel \"bm = 64, bk = 64\" --db h200.db --budget 5m --halving
+  bsr sweep --blocks 32x32,64x64,128x128 --pattern random:0.125 --halving --limit 40
+  bsr sweep --blocks 16x16,64x64 --matrix bcsstk13.mtx --n 4096
   bsr sweep --workloads public --limit 40 --db public.db
   bsr sweep --kernel \"op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16\" --m 16384 --heads 16 --pattern causal
   bsr sweep --space hopper-f16 --kernel \"bm = 64, bk = 64\" --db part3.db --shard 3/8      # then: bsr merge all.db part*.db
@@ -61,8 +65,12 @@ pub(super) struct Args {
     /// The facts of the product that the space leaves open: `bm = 512, bk = 112`, and any other.
     #[arg(long, value_name = "FACTS")]
     kernel: Option<String>,
-    /// Sweep a list of problems instead: public, held-out, or a .toml file.
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["kernel", "m", "n", "k", "pattern", "matrix"])]
+    /// Blocks of several sizes, ROWSxCOLUMNS: the kernels of each are measured, and the fastest size is named. --kernel then says
+    /// what else is known of the product, if anything is.
+    #[arg(long, value_parser = block, value_delimiter = ',', value_name = "RxC,..")]
+    blocks: Vec<(usize, usize)>,
+    /// Sweep a list of problems instead: public, held-out, blocks, or a .toml file.
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["kernel", "blocks", "m", "n", "k", "pattern", "matrix"])]
     workloads: Option<PathBuf>,
     /// The database, created if it does not exist. Several sweeps can write to one file at the same time.
     #[arg(long, value_name = "FILE", default_value = DATABASE)]
@@ -109,6 +117,7 @@ impl Args {
         Self {
             space: space.to_owned(),
             kernel: None,
+            blocks: Vec::new(),
             workloads: Some(workloads.into()),
             db: db.to_owned(),
             device: BackendKind::Gpu,
@@ -195,6 +204,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     for outcome in &outcomes {
         summary::print(outcome, out)?;
     }
+    let records: Vec<_> =
+        outcomes.iter().flat_map(|outcome| outcome.ranking.iter().chain(&outcome.baselines)).cloned().collect();
+    by_block_size(&records).iter().try_for_each(|sizes| report_page::print_block_sizes(sizes, out))?;
     line(out, "database", format_args!("{}, {} records", args.db.display(), store.len()?))?;
     if outcomes.last().is_some_and(|last| matches!(last.ended, Ended::Stopped | Ended::Budget)) {
         line(out, "go on", format_args!("nothing is lost; the same command goes on: {command}"))?;
@@ -208,15 +220,30 @@ fn workloads(args: &Args) -> Result<(Vec<Workload>, u64), Failure> {
     if let Some(list) = &args.workloads {
         return Ok((points::list(list)?, 0));
     }
-    let facts = points::facts(&args.space, args.kernel.as_deref())?;
     if let Some(path) = args.problem.inputs().filter(|path| path.to_str().is_none()) {
         // What is asked of a backend, and kept in a database, is text.
         let fact = format!("the name of {} is not UTF-8, which a database cannot hold", path.display());
         return Err(Failure::bad_input(format!("{fact}\n  help: rename the file, or link to it")));
     }
-    let spec = facts.spec(64);
-    let workload = args.problem.subject(Defaults::Gpu, &spec)?.workload(&spec);
-    Ok((vec![workload], args.problem.seed()))
+    let workload = |facts: Facts| {
+        let spec = facts.spec(64);
+        Ok(args.problem.subject(Defaults::Gpu, &spec)?.workload(&spec))
+    };
+    let workloads = facts(args)?.into_iter().map(workload).collect::<Result<_, Failure>>()?;
+    Ok((workloads, args.problem.seed()))
+}
+
+/// What is multiplied: one product, or the same in blocks of each size.
+fn facts(args: &Args) -> Result<Vec<Facts>, Failure> {
+    let kernel = args.kernel.as_deref();
+    let of_blocks = |&(bm, bk): &(usize, usize)| {
+        let more = kernel.map_or(String::new(), |kernel| format!(", {kernel}"));
+        points::facts(&args.space, Some(&format!("bm = {bm}, bk = {bk}{more}")))
+    };
+    match args.blocks.as_slice() {
+        [] => Ok(vec![points::facts(&args.space, kernel)?]),
+        blocks => blocks.iter().map(of_blocks).collect(),
+    }
 }
 
 fn options(args: &Args, backends: usize) -> Options {

@@ -77,7 +77,8 @@ impl Operands {
         let block = (spec.bm as usize, spec.bk as usize);
         let KernelSpec { op, transpose, permute, scale, .. } = *spec;
         let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out, spec.c_layout));
-        self.once("product", (A::DTYPE, B::DTYPE, block, scale, op, transpose, permute, fused), |this| {
+        let kind = (B::DTYPE, block, scale, op, transpose, permute, fused, reference::rounding(spec));
+        self.once("product", (A::DTYPE, kind), |this| {
             let b = this.host_dense::<B>(spec)?;
             this.step("drawing the sparse factor".to_owned());
             let (a, _) = this.problem.sparse::<A>(spec)?;

@@ -2,16 +2,13 @@
 
 use serde::Serialize;
 
-use super::picture::timeline;
+use super::picture::{file_of, timeline};
 use crate::{DeviceKind, Record, Traced};
-
-const STYLE: &str =
-    concat!(include_str!("../../templates/report/alone.css"), include_str!("../../templates/report/timeline.css"));
 
 /// A trace as a picture for a document: an SVG that stands on a light and on a dark background. None of a trace without slices.
 pub fn timeline_picture(traced: &Traced) -> Option<String> {
     let lines = [timeline::label(&traced.trace), traced.of.words()];
-    timeline::draw(&traced.trace).map(|svg| svg.file(&lines, STYLE))
+    timeline::draw(&traced.trace).map(|svg| file_of(svg, &lines))
 }
 
 /// A timeline in a lesson.

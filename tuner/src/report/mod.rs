@@ -10,6 +10,7 @@
 //! here; its scripts sort, filter and draw.
 
 mod axes;
+mod blocks;
 mod cards;
 mod island;
 mod lesson;
@@ -21,6 +22,7 @@ mod summary;
 mod terminal;
 mod words;
 
+pub use blocks::{BlockRow, BlockSizes, block_size_picture, by_block_size};
 pub use cards::{CardRow, Cards, side_by_side};
 pub use measured::timeline_picture;
 pub use page::render;

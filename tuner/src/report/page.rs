@@ -8,6 +8,7 @@ use serde::Serialize;
 use tera::{Context, Tera};
 
 use super::axes::axes;
+use super::blocks::blocks_of;
 use super::cards::cards_of;
 use super::island::Island;
 use super::lesson::{Budget, Lesson, lessons};
@@ -58,6 +59,7 @@ pub fn render(data: &ReportData) -> Result<String, Refusal> {
     context.insert("scripts", &SCRIPTS.join("\n"));
     context.insert("island", &island);
     context.insert("facts", &facts);
+    context.insert("blocks", &blocks_of(&groups));
     context.insert("cards", &cards_of(&groups));
     context.insert("kinds", &kinds(&groups));
     context.insert(

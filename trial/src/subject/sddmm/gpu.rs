@@ -58,7 +58,8 @@ fn first<T: Number>(operands: &mut Operands, spec: &KernelSpec) -> Result<Rc<Dev
 /// The pattern in the blocks of `spec`, and the reference.
 fn mask<A: Number, B: Number>(operands: &mut Operands, spec: &KernelSpec) -> Result<Rc<Mask>, Failure> {
     let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out));
-    operands.once("mask", (A::DTYPE, B::DTYPE, spec.bm, spec.bk, spec.transpose, fused), |this| {
+    let kind = (A::DTYPE, B::DTYPE, spec.bm, spec.bk, spec.transpose, fused, reference::rounding(spec));
+    operands.once("mask", kind, |this| {
         let structure = this.problem().facts(spec)?.structure;
         let rows = Rows::of_blocks(spec, &structure, this.problem().sizes(spec).k, this.rows());
         let inputs = block_inputs(spec, &structure, this.problem().seed);

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use bsr_codegen::KernelSpec;
-use bsr_runtime::Launcher;
 use bsr_runtime::gpu::{DeviceBsr, DeviceDense, DeviceVector, StreamRef, UploadedInputs};
 use bsr_runtime::typed::{Number, Typed, with_types};
+use bsr_runtime::{Launcher, reference};
 
 use super::factors::Factors;
 use super::patterns::{Patterns, multiplications};
@@ -64,7 +64,7 @@ struct OnDevice<A: Number, B: Number> {
 fn factors<A: Number, B: Number>(operands: &mut Operands, spec: &KernelSpec) -> Result<Rc<OnDevice<A, B>>, Failure> {
     let KernelSpec { op, bm, bn, bk, .. } = *spec;
     let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out, spec.c_layout));
-    operands.once("pairs", (A::DTYPE, B::DTYPE, bm, bn, bk, op, fused), |this| {
+    operands.once("pairs", (A::DTYPE, B::DTYPE, bm, bn, bk, op, fused, reference::rounding(spec)), |this| {
         this.step("drawing the factors".to_owned());
         let (a, _) = this.problem().sparse::<A>(spec)?;
         let whole = this.host_dense::<B>(spec)?;
