@@ -5,7 +5,7 @@
 >>> y = w @ np.random.randn(256, 8).astype(np.float32)
 
 Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
-Products    w @ x, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
+Products    w @ x, matmul, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
 Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
             paged_attention, PageTable
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
@@ -31,7 +31,7 @@ from ._lib._masks import AttentionMask
 from ._lib._matrix import BsrMatrix, from_dense
 from ._lib._native import Error, __version__
 from ._lib._patterns import Pattern
-from ._lib._products import bsr_gemm, ffn, linear, sampled, sddmm
+from ._lib._products import bsr_gemm, ffn, linear, matmul, product_pattern, sampled, sddmm
 from ._lib._shards import Sharding, shard_cols, shard_hidden, shard_rows
 from ._lib._tuned import set_tuning
 from ._lib._tuning import Choice, Sweep, explain, sweep, tune
@@ -80,8 +80,10 @@ __all__ = [
     "kernel",
     "linear",
     "linear_batch",
+    "matmul",
     "nn",
     "paged_attention",
+    "product_pattern",
     "sampled",
     "sanitize",
     "sddmm",

@@ -35,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use crate::gpu::{
         AttentionWork, Batch, DeviceMask, DevicePages, DevicePattern, Gpu, GradientWork, Loaded, LoadedAttention,
-        LoadedGradient, Ready, ReadyAttention, ReadyGradient, Sparse,
+        LoadedGradient, Ready, ReadyAttention, ReadyGradient, ReadyPairs, Sparse,
     };
     #[pymodule_export]
     use crate::memory::ask_for;

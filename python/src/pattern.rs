@@ -74,6 +74,12 @@ impl Pattern {
         bytes(py, self.structure.col_idx())
     }
 
+    /// The pattern that the product with a matrix of another pattern has.
+    fn product(&self, py: Python<'_>, b: &Self) -> PyResult<Self> {
+        let structure = py.detach(|| self.structure.product(&b.structure)).map_err(refused)?;
+        Ok(Self { fingerprint: Fingerprint::of(&structure), structure })
+    }
+
     /// The pattern of the transposed matrix, and for each of its blocks the number of the block here.
     fn transposed<'py>(&self, py: Python<'py>) -> PyResult<(Self, Bound<'py, PyBytes>)> {
         self.ask_for_transposed()?;

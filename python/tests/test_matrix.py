@@ -85,7 +85,7 @@ def test_a_pattern_is_known_by_its_key(rng) -> None:
         (lambda: bsr.BsrMatrix(np.ones((4, 4)), (2, 2)), ["the pattern is a tuple", "from_dense(x, block=(64, 64))"]),
         (lambda: np.asarray(whole()), ["a dense array is expected", "w.to_dense()"]),
         (lambda: np.sum(whole()), ["`numpy.sum` does not know", "w.to_dense()"]),
-        (lambda: whole() @ whole(), ["a dense array is expected", "bsr_gemm.sddmm"]),
+        (lambda: bsr.bsr_gemm(whole(), whole()), ["a dense array is expected", "bsr_gemm.matmul"]),
         (lambda: whole() @ np.float64(2), ["a number is no operand", "w * 2.0"]),
         (lambda: bsr.linear(np.float64(2), whole()), ["a number is no operand"]),
         (lambda: whole() * np.ones(4), ["`w * x` of a matrix and a ndarray", "w @ x"]),

@@ -23,6 +23,7 @@ _block_flags
 _cluster
 _mask_arrays
 _patterns
+_blocks
 _conditions
 _cpu
 _gradients
@@ -42,6 +43,7 @@ _calls
 _attention_choice
 _like_tensor
 _torch
+_pairs
 _matrix _products
 _batches
 _float8

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _float8, _torch
+from ._blocks import gather, padding_mask
 from ._epilogues import check_activation
-from ._matrix import BsrMatrix, from_dense, gather, grid_of, padding_mask
+from ._matrix import BsrMatrix, from_dense, grid_of
 from ._native import Error
 from ._patterned import Patterned
 from ._patterns import Pattern

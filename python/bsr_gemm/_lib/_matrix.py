@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _convert
+from ._blocks import blocked, dense_of, gather, padding_mask, transposed
 from ._like_tensor import LikeTensor
 from ._native import Error
 from ._patterns import Pattern
@@ -98,16 +99,7 @@ class BsrMatrix(LikeTensor):
         )
         if self.pattern.on_device:
             return self.to_host().to_dense()
-        (rows, cols), (bm, bk), grid = self.shape, self.block, self.pattern.grid
-        # The blocks in their places, and a copy of them line by line.
-        _arrays.ask_for("the dense matrix", (2, grid[0] * bm, grid[1] * bk), self.values)
-        row_idx, col_idx = _indices(self.values, self.pattern)
-        if _arrays.is_tensor(self.values):
-            blocks = self.values.new_zeros((grid[0], grid[1], bm, bk)).index_put((row_idx, col_idx), self.values)
-            return blocks.permute(0, 2, 1, 3).reshape(grid[0] * bm, grid[1] * bk)[:rows, :cols].contiguous()
-        blocks = np.zeros((grid[0], grid[1], bm, bk), dtype=self.values.dtype)
-        blocks[row_idx, col_idx] = self.values
-        return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3).reshape(grid[0] * bm, grid[1] * bk)[:rows, :cols])
+        return dense_of(self.values, self.pattern)
 
     def transpose(self) -> BsrMatrix:
         """The transposed matrix: a copy. Products with the transposed matrix need none: ``bsr_gemm(w, x, transpose=True)``."""
@@ -116,10 +108,8 @@ class BsrMatrix(LikeTensor):
         )
         if self.pattern.on_device:
             return self.to_host().transpose()
-        pattern, order = self.pattern.transposed()
-        values = self.values[_arrays.index(order, self.values)]
-        values = values.transpose(1, 2) if _arrays.is_tensor(values) else values.transpose(0, 2, 1)
-        return BsrMatrix(_arrays.contiguous(values), pattern, check=False)
+        values, pattern = transposed(self.values, self.pattern)
+        return BsrMatrix(values, pattern, check=False)
 
     @property
     def T(self) -> BsrMatrix:  # noqa: N802
@@ -145,9 +135,9 @@ class BsrMatrix(LikeTensor):
         return BsrMatrix(values, pattern, check=False)
 
     def __matmul__(self, other: Any) -> Any:
-        from ._products import bsr_gemm
+        from ._products import bsr_gemm, matmul
 
-        return bsr_gemm(self, other)
+        return matmul(self, other) if isinstance(other, BsrMatrix) else bsr_gemm(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
         from ._products import right_product
@@ -170,7 +160,9 @@ class BsrMatrix(LikeTensor):
             )
         if function in (*products, torch.Tensor.__rmatmul__) and len(args) == 2:
             a, b = args[::-1] if function is torch.Tensor.__rmatmul__ else args
-            return bsr_gemm(a, b) if isinstance(a, cls) else right_product(a, b)
+            if isinstance(a, cls):
+                return a @ b if isinstance(b, cls) else bsr_gemm(a, b)
+            return right_product(a, b)
         if function is torch.nn.functional.linear and isinstance(args[1], cls):
             return linear(*args, **(kwargs or {}))
         return NotImplemented
@@ -178,7 +170,7 @@ class BsrMatrix(LikeTensor):
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise Error(
             "a block-sparse matrix was passed where a dense array is expected\n"
-            "  help: `w.to_dense()`; `bsr_gemm.sddmm(a, b, w)` computes the blocks of a product that `w` stores"
+            "  help: `w.to_dense()`; `bsr_gemm.matmul(v, w)` multiplies two block-sparse matrices"
         )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -201,6 +193,13 @@ class BsrMatrix(LikeTensor):
             f"BsrMatrix({rows} x {cols} of {_arrays.kind_of(self.values)}{where}, {self.nnzb} of {grid[0] * grid[1]} "
             f"blocks of {bm} x {bk}, density {self.density:.3g})\n{self.pattern.picture()}"
         )
+
+
+def is_sparse(w: Any) -> bool:
+    """Whether :func:`as_matrix` takes it."""
+    if isinstance(w, BsrMatrix) or _convert.is_scipy(w) or callable(getattr(w, "matrix", None)):
+        return True
+    return _arrays.is_tensor(w) and w.layout is not sys.modules["torch"].strided
 
 
 def as_matrix(w: Any, name: str = "the matrix") -> Any:
@@ -262,7 +261,7 @@ def _refuse_graphs(array: Any, what: str, instead: str) -> None:
 
 def block_norms(dense: Any, pattern: Pattern) -> np.ndarray:
     """The squared Frobenius norm of every block, stored or not: block rows x block columns."""
-    blocks = _blocked(dense, pattern)
+    blocks = blocked(dense, pattern)
     if _arrays.is_tensor(dense):
         import torch
 
@@ -299,33 +298,6 @@ def choose_blocks(squares: np.ndarray, keep: float | None, per_row: int | None) 
     return mask
 
 
-def gather(dense: Any, pattern: Pattern) -> Any:
-    """The values that a dense matrix has in the blocks of a pattern."""
-    row_idx, col_idx = _indices(dense, pattern)
-    values = _blocked(dense, pattern)[row_idx, col_idx]
-    return _arrays.contiguous(values)
-
-
-def _blocked(dense: Any, pattern: Pattern) -> Any:
-    """Block rows x block columns x rows x columns: padded with zeros, and a view where nothing had to be padded."""
-    (rows, cols), (bm, bk), grid = pattern.shape, pattern.block, pattern.grid
-    below, beside = grid[0] * bm - rows, grid[1] * bk - cols
-    if _arrays.is_tensor(dense):
-        import torch
-
-        if below or beside:
-            dense = torch.nn.functional.pad(dense, (0, beside, 0, below))
-        return dense.reshape(grid[0], bm, grid[1], bk).permute(0, 2, 1, 3)
-    if below or beside:
-        dense = np.pad(dense, ((0, below), (0, beside)))
-    return dense.reshape(grid[0], bm, grid[1], bk).transpose(0, 2, 1, 3)
-
-
-def _indices(like: Any, pattern: Pattern) -> tuple[Any, Any]:
-    """Block row and block column of every block, to index an array with."""
-    return _arrays.index(pattern.row_idx, like), _arrays.index(pattern.col_idx, like)
-
-
 def _checked(values: Any, pattern: Any, check: bool) -> Any:
     """Values of the blocks of a pattern, one after the other; with ``check`` those beyond the edge are looked at, too."""
     values = _arrays.as_array(values)
@@ -346,16 +318,6 @@ def grid_of(shape: Any, block: Any) -> tuple[int, int]:
     if bm < 1 or bk < 1:
         raise Error(f"the block is {bm} x {bk}, but both sides must be at least 1\n  help: write block=(64, 64)")
     return -(-int(shape[0]) // bm), -(-int(shape[1]) // bk)
-
-
-def padding_mask(pattern: Pattern) -> np.ndarray | None:
-    """Blocks x rows x columns: true beyond the edge of the matrix. None where no block extends beyond it."""
-    (rows, cols), (bm, bk) = pattern.shape, pattern.block
-    if rows % bm == 0 and cols % bk == 0:
-        return None
-    row = pattern.row_idx[:, None] * bm + np.arange(bm)
-    col = pattern.col_idx[:, None] * bk + np.arange(bk)
-    return (row >= rows)[:, :, None] | (col >= cols)[:, None, :]
 
 
 def _check_padding(values: Any, pattern: Pattern) -> None:

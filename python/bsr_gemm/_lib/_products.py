@@ -1,4 +1,4 @@
-"""Products of block-sparse and dense matrices."""
+"""Products of block-sparse matrices with dense ones and with each other."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from . import _arrays
 from ._arrays import result_kind
+from ._blocks import gather
 from ._cpu import linear_into, sddmm_values
 from ._epilogues import ACTIVATIONS, Activation, check_activation
-from ._matrix import BsrMatrix, as_matrix
+from ._matrix import BsrMatrix, as_matrix, is_sparse
 from ._native import Error
 from ._patterns import Pattern
 
@@ -116,6 +117,71 @@ def sddmm(a: Any, b: Any, like: Any) -> BsrMatrix:
 
         return BsrMatrix(_torch.sddmm(a, b, pattern.key), pattern, check=False)
     return BsrMatrix(sddmm_values(a, b, pattern), pattern, check=False)
+
+
+def matmul(a: Any, b: Any, *, pattern: Any = None) -> Any:
+    """``a @ b``, of which one or both are block-sparse, summed in f32 and rounded once.
+
+    With a dense matrix, as :func:`bsr_gemm`. The product of two block-sparse matrices is a :class:`BsrMatrix` with the blocks that a
+    pair of stored blocks adds to; or with those of ``pattern``, a :class:`Pattern` or a matrix whose values are not read, of which
+    blocks without a pair are zeros. A's blocks must be as wide as B's are high.
+    """
+    if is_sparse(a) and is_sparse(b):
+        return _of_two(as_matrix(a, "the first operand"), as_matrix(b, "the second operand"), pattern)
+    if pattern is not None:
+        raise Error(
+            "`pattern` says which blocks the product of two block-sparse matrices has, and one operand is dense\n"
+            "  help: `bsr_gemm.sddmm(a, b, pattern)` is the product of two dense ones at the blocks of a pattern"
+        )
+    return bsr_gemm(a, b) if is_sparse(a) else right_product(a, as_matrix(b, "the second operand"))
+
+
+def _of_two(a: BsrMatrix, b: BsrMatrix, like: Any) -> BsrMatrix:
+    _check_pairs(a, b)
+    if like is None and _arrays.is_tensor(a.values) and _arrays.in_graph():
+        raise Error(
+            "the pattern of a product is not computed within torch.compile\n"
+            "  help: `pattern=bsr_gemm.product_pattern(a, b)`, computed outside of it"
+        )
+    pattern = a.pattern.product(b.pattern) if like is None else pattern_like(like)
+    shape, block = (a.shape[0], b.shape[1]), (a.block[0], b.block[1])
+    if pattern.on_device or (pattern.shape, pattern.block) != (shape, block):
+        raise Error(
+            f"the product is {shape[0]} x {shape[1]} in blocks of {block[0]} x {block[1]}, and the pattern is {pattern!r}\n"
+            "  help: leave `pattern` out for the pattern that the product has"
+        )
+    _arrays.ask_for("the result", (pattern.nnzb, *block), a.values)
+    if _arrays.is_tensor(a.values):
+        from ._pairs import spgemm
+
+        return BsrMatrix(spgemm(a.values, b.values, a.pattern, b.pattern, pattern), pattern, check=False)
+    return BsrMatrix(gather(bsr_gemm(a, b.to_dense()), pattern), pattern, check=False)
+
+
+def _check_pairs(a: BsrMatrix, b: BsrMatrix) -> None:
+    for matrix in (a, b):
+        if matrix.pattern.on_device:
+            raise Error(
+                "the product of two block-sparse matrices lists their pairs of blocks on the host, and a pattern is on the GPU\n"
+                "  help: `w.to_host()`"
+            )
+    if a.shape[1] != b.shape[0]:
+        raise Error(
+            f"the shapes do not fit: {a.shape[0]} x {a.shape[1]} times {b.shape[0]} x {b.shape[1]}\n"
+            "  help: the first operand has as many columns as the second has rows"
+        )
+    if a.block[1] != b.block[0]:
+        raise Error(
+            f"blocks of {a.block[0]} x {a.block[1]} and {b.block[0]} x {b.block[1]} have no pairs: {a.block[1]} columns and "
+            f"{b.block[0]} rows\n  help: `bsr_gemm.from_dense(b.to_dense(), block=({a.block[1]}, {b.block[1]}))`"
+        )
+    if _arrays.is_tensor(a.values) != _arrays.is_tensor(b.values) or a.dtype != b.dtype:
+        raise Error(f"the operands are of {a.dtype} and {b.dtype}\n  help: convert the values of one of them")
+
+
+def product_pattern(a: Any, b: Any) -> Pattern:
+    """The pattern of ``a @ b``: the blocks that a pair of stored blocks adds to. Operands are patterns, or matrices."""
+    return pattern_like(a).product(pattern_like(b))
 
 
 #: The name of :func:`sddmm` in earlier versions.

@@ -8,6 +8,7 @@ mod device_pages;
 mod further;
 mod listed;
 mod measure;
+mod pairs;
 mod ready;
 mod sparse;
 
@@ -30,6 +31,7 @@ pub(crate) use batch::Batch;
 pub(crate) use device_mask::DeviceMask;
 pub(crate) use device_pages::DevicePages;
 pub(crate) use listed::DevicePattern;
+pub(crate) use pairs::ReadyPairs;
 pub(crate) use ready::Ready;
 pub(crate) use sparse::Sparse;
 use sparse::{AnyBsr, Places};

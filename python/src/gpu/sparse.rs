@@ -75,7 +75,7 @@ pub(super) enum Places<'a> {
 }
 
 impl Places<'_> {
-    fn matrix<T: Element + Plain>(self) -> PyResult<Mutex<DeviceBsr<T>>> {
+    pub(super) fn matrix<T: Element + Plain>(self) -> PyResult<Mutex<DeviceBsr<T>>> {
         // SAFETY: no launch reads this address: each sets its own first. A matrix is never without one.
         let matrix = unsafe {
             match self {

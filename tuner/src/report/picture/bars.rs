@@ -8,7 +8,7 @@ const LABEL: f64 = 90.0;
 const ROW: f64 = 20.0;
 const HEADING: f64 = 26.0;
 /// Pixels to the right of the longest bar, for its words.
-const WORDS: f64 = 330.0;
+const WORDS: f64 = 430.0;
 
 /// The picture of all products, one below the other. Bars of one product are to one scale.
 pub(in crate::report) fn draw(products: &[BlockSizes]) -> Svg {
