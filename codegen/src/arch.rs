@@ -88,16 +88,20 @@ impl Arch {
         ..Self::SM_70
     };
 
-    /// Ada Lovelace (L4, L40). 8.4 brings `mma.sync` on FP8.
-    pub const SM_89: Self = Self {
-        target: "sm_89",
-        ptx_version: "8.4",
-        compute_capability: (8, 9),
+    /// Ampere of workstations and games (A10, A40, RTX 3090), with less shared memory than [an A100](Self::SM_80). 7.1 brings
+    /// the target.
+    pub const SM_86: Self = Self {
+        target: "sm_86",
+        ptx_version: "7.1",
+        compute_capability: (8, 6),
         shared_bytes: 101_376,
         shared_bytes_per_sm: 102_400,
         threads_per_sm: 1536,
         ..Self::SM_80
     };
+
+    /// Ada Lovelace (L4, L40, RTX 4090). 8.4 brings `mma.sync` on FP8.
+    pub const SM_89: Self = Self { target: "sm_89", ptx_version: "8.4", compute_capability: (8, 9), ..Self::SM_86 };
 
     /// Hopper with its architecture-specific instructions (H100, H200, GH200). 8.0 brings `wgmma`, `setmaxnreg`,
     /// `cp.async.bulk.tensor` and `elect.sync`.
@@ -114,14 +118,96 @@ impl Arch {
         ..Self::SM_80
     };
 
+    /// Blackwell of workstations and games (RTX PRO 6000, RTX 5090): clusters and TMA, but no `wgmma`. 8.7 brings the target.
+    pub const SM_120: Self = Self {
+        target: "sm_120",
+        ptx_version: "8.7",
+        compute_capability: (12, 0),
+        cluster: 8,
+        tma_box: 256,
+        ..Self::SM_89
+    };
+
     /// The limits of a target.
     pub const fn of(target: Target) -> &'static Self {
         match target {
             Target::Sm70 => &Self::SM_70,
             Target::Sm75 => &Self::SM_75,
             Target::Sm80 => &Self::SM_80,
+            Target::Sm86 => &Self::SM_86,
             Target::Sm89 => &Self::SM_89,
             Target::Sm90a => &Self::SM_90A,
+            Target::Sm120 => &Self::SM_120,
+        }
+    }
+
+    /// The newest architecture whose code a GPU of this compute capability runs; none before Volta. A kernel that is planned
+    /// for it keeps the GPU's limits; one for an older architecture may need more shared memory than the GPU has.
+    pub fn of_gpu(capability: (u32, u32)) -> Option<&'static Self> {
+        let runs = |arch: &&Self| target_runs_on(arch.target, capability) == Some(true);
+        Target::ALL.into_iter().rev().map(Self::of).find(runs)
+    }
+}
+
+/// Whether `sm_XYs` code runs on a compute capability: code of a plain target on any from its own on, of one with `a` on its own
+/// alone, of one with `f` on later ones of its major. `None` if the target has another form.
+pub fn target_runs_on(target: &str, capability: (u32, u32)) -> Option<bool> {
+    let digits = target.strip_prefix("sm_")?;
+    let (digits, suffix) = match digits.strip_suffix(['a', 'f']) {
+        Some(digits) => (digits, target.chars().next_back()),
+        None => (digits, None),
+    };
+    let number: u32 = digits.parse().ok()?;
+    let wanted = (number / 10, number % 10);
+    Some(match suffix {
+        Some('a') => capability == wanted,
+        Some(_) => capability.0 == wanted.0 && capability.1 >= wanted.1,
+        None => capability >= wanted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_architecture_specific_target_runs_on_its_own_capability_alone() {
+        assert_eq!(target_runs_on("sm_90a", (9, 0)), Some(true));
+        assert_eq!(target_runs_on("sm_90a", (10, 0)), Some(false));
+        assert_eq!(target_runs_on("sm_90a", (12, 0)), Some(false));
+        assert_eq!(target_runs_on("sm_90a", (8, 9)), Some(false));
+        assert_eq!(target_runs_on("sm_90", (10, 0)), Some(true));
+        assert_eq!(target_runs_on("sm_90", (8, 9)), Some(false));
+        assert_eq!(target_runs_on("sm_100f", (10, 3)), Some(true));
+        assert_eq!(target_runs_on("sm_100f", (12, 0)), Some(false));
+        assert_eq!(target_runs_on("texmode_unified", (9, 0)), None);
+    }
+
+    #[test]
+    fn a_gpu_has_its_own_architecture_or_the_newest_older_one() {
+        for (capability, target) in [
+            ((6, 1), None),
+            ((7, 0), Some("sm_70")),
+            ((7, 5), Some("sm_75")),
+            ((8, 0), Some("sm_80")),
+            ((8, 6), Some("sm_86")),
+            ((8, 9), Some("sm_89")),
+            ((9, 0), Some("sm_90a")),
+            ((10, 0), Some("sm_89")),
+            ((12, 0), Some("sm_120")),
+            ((12, 1), Some("sm_120")),
+        ] {
+            assert_eq!(Arch::of_gpu(capability).map(|arch| arch.target), target, "{capability:?}");
+        }
+    }
+
+    /// What the name says is what the figures are of.
+    #[test]
+    fn targets_are_in_the_order_of_their_capabilities() {
+        let archs = Target::ALL.map(Arch::of);
+        assert!(archs.is_sorted_by_key(|arch| arch.compute_capability));
+        for arch in archs {
+            assert_eq!(target_runs_on(arch.target, arch.compute_capability), Some(true), "{}", arch.target);
         }
     }
 }

@@ -21,7 +21,7 @@ mod steps;
 mod suggest;
 mod words;
 
-pub use arch::Arch;
+pub use arch::{Arch, target_runs_on};
 pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use message::Refusal;

@@ -370,22 +370,30 @@ pub enum Target {
     /// Ampere (A100).
     #[serde(rename = "sm_80")]
     Sm80,
-    /// Ada Lovelace (L4, L40).
+    /// Ampere of workstations and games (A10, A40, RTX 3090).
+    #[serde(rename = "sm_86")]
+    Sm86,
+    /// Ada Lovelace (L4, L40, RTX 4090).
     #[serde(rename = "sm_89")]
     Sm89,
     /// Hopper with its architecture-specific instructions (H100, H200).
     #[serde(rename = "sm_90a")]
     Sm90a,
+    /// Blackwell of workstations and games (RTX PRO 6000, RTX 5090).
+    #[serde(rename = "sm_120")]
+    Sm120,
 }
 
 vocabulary! {
-    Target { Sm70 = "sm_70", Sm75 = "sm_75", Sm80 = "sm_80", Sm89 = "sm_89", Sm90a = "sm_90a" }
+    Target {
+        Sm70 = "sm_70", Sm75 = "sm_75", Sm80 = "sm_80", Sm86 = "sm_86", Sm89 = "sm_89", Sm90a = "sm_90a", Sm120 = "sm_120",
+    }
     reserved {}
 }
 
 impl Target {
     /// Every target, oldest first.
-    pub const ALL: [Self; 5] = [Self::Sm70, Self::Sm75, Self::Sm80, Self::Sm89, Self::Sm90a];
+    pub const ALL: [Self; 7] = [Self::Sm70, Self::Sm75, Self::Sm80, Self::Sm86, Self::Sm89, Self::Sm90a, Self::Sm120];
 
     /// The newest of the older ones, whose PTX a GPU `sm_<number>` runs that kernels are not written for itself: of
     /// `sm_100`, `sm_89`. PTX of `sm_90a` runs on Hopper alone.

@@ -1,4 +1,4 @@
-//! Runs PTX text for `sm_70` to `sm_90a` on the CPU and checks its asynchronous protocol.
+//! Runs PTX text for `sm_70` to `sm_90a`, and for `sm_120`, on the CPU and checks its asynchronous protocol.
 //!
 //! [`parse`] turns PTX text into a [`Module`]; [`simulate`] executes one launch of a kernel on [`GlobalMemory`] and
 //! gives a [`Report`]: everything that is wrong, and what the run cost. The crate knows PTX and the ISA only.

@@ -39,7 +39,7 @@ pub(super) fn render(plan: &Plan) -> String {
             spec: plan.spec().to_string(),
             summary: plan.summary(),
             product: product(plan),
-            arch: Arch { ptx_version: kernel.ptx_version().unwrap_or(plan.arch().ptx_version), ..*plan.arch() },
+            arch: Arch { ptx_version: ptx_version(plan), ..*plan.arch() },
             entry: plan.entry(),
             parameters: signature(&parameters, plan.spec().op),
             directives: kernel.directives(),
@@ -48,6 +48,13 @@ pub(super) fn render(plan: &Plan) -> String {
             body,
         },
     )
+}
+
+/// The `.version` of the architecture, or of the kernel's instructions if that is newer.
+fn ptx_version(plan: &Plan) -> &'static str {
+    let number = |version: &&str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>();
+    let versions = [plan.kernel().ptx_version(), Some(plan.arch().ptx_version)];
+    versions.into_iter().flatten().max_by_key(number).unwrap_or_default()
 }
 
 /// What the kernel computes, and what of it is sparse.

@@ -10,7 +10,7 @@ use crate::{KernelSpec, Mma, Op, Schedule, SplitK};
 fn targets(mma: Mma) -> &'static [Target] {
     match mma {
         Mma::Wgmma => &[Target::Sm90a],
-        Mma::MmaSync => &[Target::Sm80, Target::Sm89, Target::Sm90a],
+        Mma::MmaSync => &[Target::Sm80, Target::Sm86, Target::Sm89, Target::Sm90a, Target::Sm120],
         Mma::Wmma | Mma::Scalar => &Target::ALL,
     }
 }

@@ -74,7 +74,7 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The `.version` that the kernel's instructions need, where the architecture's own is older.
+    /// The `.version` that the kernel's instructions need, if it may be newer than the architecture's own.
     fn ptx_version(&self) -> Option<&'static str> {
         None
     }

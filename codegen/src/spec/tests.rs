@@ -197,7 +197,7 @@ fn reports_of_values() {
 /// A GPU runs PTX of an older architecture, but none that is for Hopper alone.
 #[test]
 fn a_newer_architecture_is_not_taken_for_hopper() {
-    for (arch, older) in [("sm_100", "sm_89"), ("sm_120a", "sm_89"), ("sm_86", "sm_80"), ("sm_72", "sm_70")] {
+    for (arch, older) in [("sm_100", "sm_89"), ("sm_121", "sm_120"), ("sm_87", "sm_86"), ("sm_72", "sm_70")] {
         let errors = format!("bm = 64, bn = 128, bk = 32, arch = {arch}").parse::<crate::KernelSpec>();
         let said = errors.map(|_| ()).unwrap_err().to_string();
         assert!(said.contains(&format!("help: `arch = {older}`")) && !said.contains("did you mean"), "{said}");

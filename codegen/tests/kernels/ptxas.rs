@@ -12,7 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bsr_codegen::probes::Probes;
-use bsr_codegen::{Arch, KernelSpec, Plan};
+use bsr_codegen::spec::Target;
+use bsr_codegen::{Arch, KernelSpec, Plan, target_runs_on};
 
 use crate::assembled::Group;
 use crate::matrix;
@@ -57,7 +58,7 @@ fn probed_plans_assemble_cleanly() {
 fn every_probed_plan_assembles_cleanly() {
     let plans = probed(matrix::plans().into_iter().chain(epilogues::plans()));
     if let Some(ptxas) = ptxas() {
-        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), "all-probed");
+        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), targets, "all-probed");
     }
 }
 
@@ -100,7 +101,7 @@ fn every_size_type_and_layout_assembles_cleanly() {
         }
     }
     if let Some(ptxas) = ptxas() {
-        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), "everything");
+        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), targets, "everything");
     }
 }
 
@@ -117,27 +118,89 @@ const SAMPLE: usize = 16;
 /// ptxas accepts these plans for their own target and, since newer GPUs compile older kernels too, for Hopper: all of them,
 /// unless they are recorded.
 pub(crate) fn assemble_all(plans: &[Plan], name: &str) {
+    assemble_all_for(plans, targets, name);
+}
+
+fn assemble_all_for(plans: &[Plan], targets: Targets, name: &str) {
     let Some(ptxas) = ptxas() else { return };
     let texts: Vec<_> = plans.iter().map(|plan| (targets(plan), plan.ptx())).collect();
     let texts = texts.iter().map(|(targets, ptx)| (targets.as_slice(), ptx.text()));
     let group = Group::of(name, &ptxas.version, texts);
     if group.is_recorded() {
-        ptxas.assemble_plans(&plans.iter().step_by(SAMPLE).collect::<Vec<_>>(), name);
+        ptxas.assemble_plans(&plans.iter().step_by(SAMPLE).collect::<Vec<_>>(), targets, name);
     } else {
-        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), name);
+        ptxas.assemble_plans(&plans.iter().collect::<Vec<_>>(), targets, name);
         group.record();
     }
 }
 
 /// What a plan is assembled for.
+type Targets = fn(&Plan) -> Vec<&'static str>;
+
+/// Its own target, and Hopper.
 fn targets(plan: &Plan) -> Vec<&'static str> {
     let own = known(plan.arch().target);
-    if own == Arch::SM_90A.target { vec![own] } else { vec![own, Arch::SM_90A.target] }
+    all_targets(plan).into_iter().filter(|target| [own, Arch::SM_90A.target].contains(target)).collect()
+}
+
+/// Every GPU that runs it.
+fn all_targets(plan: &Plan) -> Vec<&'static str> {
+    let runs = |arch: &&Arch| target_runs_on(plan.arch().target, arch.compute_capability) == Some(true);
+    let mut targets: Vec<_> = Target::ALL.map(Arch::of).iter().copied().filter(runs).map(|a| known(a.target)).collect();
+    targets.dedup();
+    targets
 }
 
 /// ptxas 13 no longer assembles for sm_70: such kernels go through it for the next architecture.
 fn known(target: &'static str) -> &'static str {
     if target == Arch::SM_70.target { Arch::SM_75.target } else { target }
+}
+
+/// Kernels that GPUs other than Hopper run.
+const OF_EVERY_GPU: [&str; 14] = [
+    "bm = 128, bn = 128, bk = 128, mma = mma_sync",
+    "bm = 512, bn = 128, bk = 112, mma = mma_sync, out = f32",
+    "bm = 96, bn = 128, bk = 80, mma = mma_sync, dtype = bf16, c_layout = col",
+    "bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = e4m3",
+    "bm = 64, bn = 64, bk = 144, mma = mma_sync, a = e5m2, b = e4m3, out = e4m3",
+    "bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = i8",
+    "bm = 128, bn = 128, bk = 128, mma = wmma",
+    "bm = 128, bn = 128, bk = 112, mma = wmma, dtype = bf16, b_layout = col",
+    "bm = 8, bn = 32, bk = 16, mma = wmma, shape = m8n32k16",
+    "bm = 48, bn = 256, bk = 112, mma = scalar, vector = 8",
+    "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = bf16",
+    "bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic",
+    "bm = 3, bn = 4, bk = 3, mma = scalar, dtype = f64",
+    "bm = 8, bn = 1, bk = 2, mma = scalar, a = bf16, b = f32, b_layout = col",
+];
+
+/// PTX for an architecture runs on every later one: ptxas accepts it there, too.
+#[test]
+fn every_architecture_assembles_what_is_planned_for_it_and_for_older_ones() {
+    let plan = |text: &str, target: Target| {
+        let spec: KernelSpec = format!("{text}, arch = {target}").parse().unwrap();
+        Plan::new(&spec).ok().inspect(|plan| {
+            let (target, version) = (plan.arch().target, ptx_version(plan));
+            assert!(version >= ptx_number(plan.arch().ptx_version), "{spec}: {target} is not in PTX {version:?}");
+        })
+    };
+    let of = |target| OF_EVERY_GPU.iter().filter_map(move |text| plan(text, target));
+    for target in [Target::Sm89, Target::Sm120] {
+        assert_eq!(of(target).count(), OF_EVERY_GPU.len(), "{target}");
+    }
+    assert_eq!(of(Target::Sm86).count(), OF_EVERY_GPU.len() - 2, "all but FP8");
+    assemble_all_for(&Target::ALL.into_iter().flat_map(of).collect::<Vec<_>>(), all_targets, "every-gpu");
+}
+
+/// The `.version` of a kernel's text.
+fn ptx_version(plan: &Plan) -> Vec<u32> {
+    let ptx = plan.ptx();
+    let versions = ptx.text().lines().filter_map(|line| line.strip_prefix(".version "));
+    versions.map(ptx_number).next().unwrap()
+}
+
+fn ptx_number(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap()).collect()
 }
 
 #[test]
@@ -241,7 +304,7 @@ fn ptxas() -> Option<Ptxas> {
 
 impl Ptxas {
     /// Assembles these plans on all cores and panics where one is not clean.
-    fn assemble_plans(&self, plans: &[&Plan], name: &str) {
+    fn assemble_plans(&self, plans: &[&Plan], targets: Targets, name: &str) {
         let (next, bad) = (AtomicUsize::new(0), Mutex::new(vec![]));
         let work = |folder: &Path| {
             while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {

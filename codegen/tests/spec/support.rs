@@ -169,11 +169,15 @@ const SECTIONS: [(&str, &[Row]); 12] = [
             row("`arch = sm_70`", "arch = sm_70"),
             row("`arch = sm_75`", "arch = sm_75"),
             row("`arch = sm_80`", "arch = sm_80"),
+            row("`arch = sm_86`", "arch = sm_86"),
             row("`arch = sm_89`", "arch = sm_89"),
             row("`arch = sm_90a`", "arch = sm_90a"),
+            row("`arch = sm_120`", "arch = sm_120"),
             row("`arch = sm_80, dtype = bf16`", "arch = sm_80, dtype = bf16"),
             row("`arch = sm_70, dtype = bf16`", "arch = sm_70, dtype = bf16"),
+            row("`arch = sm_86, dtype = e4m3`", "arch = sm_86, dtype = e4m3"),
             row("`arch = sm_89, dtype = e4m3`", "arch = sm_89, dtype = e4m3"),
+            row("`arch = sm_120, dtype = e4m3`", "arch = sm_120, dtype = e4m3"),
         ],
     ),
 ];
@@ -260,7 +264,7 @@ fn cell(mma: Mma, keys: &str, reasons: &mut Vec<String>) -> String {
 }
 
 /// What refusals of several cells differ in, which their rows and columns name, and the common words. Applied in this order.
-const MERGED: [(&str, &str); 20] = [
+const MERGED: [(&str, &str); 22] = [
     ("operand a is", "an operand is"),
     ("operand b is", "an operand is"),
     ("an operand is e4m3", "an operand has 8 bits"),
@@ -280,7 +284,9 @@ const MERGED: [(&str, &str); 20] = [
     ("does not exist on sm_70", "does not exist on this architecture"),
     ("does not exist on sm_75", "does not exist on this architecture"),
     ("does not exist on sm_80", "does not exist on this architecture"),
+    ("does not exist on sm_86", "does not exist on this architecture"),
     ("does not exist on sm_89", "does not exist on this architecture"),
+    ("does not exist on sm_120", "does not exist on this architecture"),
 ];
 
 /// Is it the refusal of a key that the instruction's kernels do not have?

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use bsr_codegen::target_runs_on;
 use cudarc::driver::CudaContext;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUstream};
@@ -331,37 +332,9 @@ fn runs_on(target: &str, capability: (u32, u32)) -> bool {
     target_runs_on(target, capability).unwrap_or(true)
 }
 
-/// Whether `sm_XYs` code runs on a capability; `None` if the target has another form.
-pub fn target_runs_on(target: &str, capability: (u32, u32)) -> Option<bool> {
-    let digits = target.strip_prefix("sm_")?;
-    let (digits, suffix) = match digits.strip_suffix(['a', 'f']) {
-        Some(digits) => (digits, target.chars().next_back()),
-        None => (digits, None),
-    };
-    let number: u32 = digits.parse().ok()?;
-    let wanted = (number / 10, number % 10);
-    Some(match suffix {
-        Some('a') => capability == wanted,
-        Some(_) => capability.0 == wanted.0 && capability.1 >= wanted.1,
-        None => capability >= wanted,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_architecture_specific_target_runs_on_its_own_capability_alone() {
-        assert_eq!(target_runs_on("sm_90a", (9, 0)), Some(true));
-        assert_eq!(target_runs_on("sm_90a", (10, 0)), Some(false));
-        assert_eq!(target_runs_on("sm_90a", (8, 9)), Some(false));
-        assert_eq!(target_runs_on("sm_90", (10, 0)), Some(true));
-        assert_eq!(target_runs_on("sm_90", (8, 9)), Some(false));
-        assert_eq!(target_runs_on("sm_100f", (10, 3)), Some(true));
-        assert_eq!(target_runs_on("sm_100f", (12, 0)), Some(false));
-        assert_eq!(target_runs_on("texmode_unified", (9, 0)), None);
-    }
 
     #[test]
     fn the_driver_version_is_found_in_the_kernel_module_text() {

@@ -58,14 +58,14 @@ mod vector;
 
 pub use bsr::{DeviceBsr, Fingerprint};
 pub(crate) use bsr::{Stored, UntypedBsr};
-pub use bsr_codegen::{LaunchShape, Operand, TensorMap};
+pub use bsr_codegen::{LaunchShape, Operand, TensorMap, target_runs_on};
 pub use buffer::{DeviceBuffer, DevicePtr, Plain};
 pub(crate) use capture::Relaxed;
 pub use context_order::ContextOrder;
 pub use cudarc::driver::sys::{CUstream, CUtensorMap};
 pub use dense::DeviceDense;
 pub(crate) use dense::UntypedDense;
-pub use device::{Device, DeviceInfo, target_runs_on};
+pub use device::{Device, DeviceInfo};
 pub use error::GpuError;
 pub use event::Event;
 pub use graph::Graph;

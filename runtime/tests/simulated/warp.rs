@@ -79,7 +79,7 @@ fn eight_bits() {
 #[test]
 fn fragments_of_every_shape_on_every_architecture() {
     let problem = problem(140, 75, 100, 2);
-    for arch in ["sm_70", "sm_75", "sm_80", "sm_90a"] {
+    for arch in ["sm_70", "sm_75", "sm_80", "sm_86", "sm_90a", "sm_120"] {
         for shape in ["m16n16k16", "m32n8k16", "m8n32k16"] {
             for layouts in ["", ", b_layout = col, c_layout = col"] {
                 let spec = "bm = 32, bn = 64, bk = 48, mma = wmma";

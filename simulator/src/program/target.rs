@@ -14,10 +14,12 @@ pub(crate) enum Target {
     Sm86,
     Sm89,
     Sm90,
+    /// Everything of sm_90, and nothing that sm_90a adds.
+    Sm120,
     Sm90a,
 }
 
-use Target::{Sm70, Sm75, Sm80, Sm86, Sm89, Sm90, Sm90a};
+use Target::{Sm70, Sm75, Sm80, Sm86, Sm89, Sm90, Sm90a, Sm120};
 
 /// What a target is: its name, the first PTX version that knows it, and the bytes of shared memory that a block of
 /// the device has.
@@ -38,6 +40,7 @@ const TARGETS: &[Facts] = &[
     Facts { target: Sm86, name: "sm_86", version: (7, 1), shared: 101_376 },
     Facts { target: Sm89, name: "sm_89", version: (7, 8), shared: 101_376 },
     Facts { target: Sm90, name: "sm_90", version: (7, 8), shared: 232_448 },
+    Facts { target: Sm120, name: "sm_120", version: (8, 7), shared: 101_376 },
     Facts { target: Sm90a, name: "sm_90a", version: (8, 0), shared: 232_448 },
 ];
 

@@ -8,10 +8,11 @@ use bsr_simulator::{GlobalMemory, Launch, Options, parse, simulate};
 
 const RECORD: &str = include_str!("targets.txt");
 
-const TARGETS: [&str; 7] = ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"];
+/// In the order in which features were added: sm_120 has all of sm_90, and nothing of sm_90a alone.
+const TARGETS: [&str; 8] = ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120", "sm_90a"];
 
 /// The first version that knows a target.
-const SINCE: [&str; 7] = ["6.0", "6.3", "7.0", "7.1", "7.8", "7.8", "8.0"];
+const SINCE: [&str; 8] = ["6.0", "6.3", "7.0", "7.1", "7.8", "7.8", "8.7", "8.0"];
 
 const VERSIONS: [&str; 25] = [
     "6.0", "6.1", "6.2", "6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0",
@@ -106,7 +107,7 @@ fn a_launch_keeps_to_the_target() {
         simulate(&parse(&text).unwrap(), "k", &launch, &mut GlobalMemory::new(), &Options::default())
     };
     for (target, version, most) in
-        [("sm_70", "6.0", 96), ("sm_75", "6.3", 64), ("sm_80", "7.0", 163), ("sm_89", "7.8", 99)]
+        [("sm_70", "6.0", 96), ("sm_75", "6.3", 64), ("sm_80", "7.0", 163), ("sm_86", "7.1", 99), ("sm_89", "7.8", 99)]
     {
         assert!(launch(target, version, most * 1024, 1).is_ok());
         let text = launch(target, version, most * 1024 + 16, 1).unwrap_err().to_string();
@@ -115,6 +116,9 @@ fn a_launch_keeps_to_the_target() {
         assert!(text.contains("the first target that has them is sm_90"), "{text}");
     }
     assert!(launch("sm_90", "7.8", 227 * 1024, 2).is_ok());
+    assert!(launch("sm_120", "8.7", 99 * 1024, 2).is_ok());
+    let text = launch("sm_120", "8.7", 100 * 1024, 1).unwrap_err().to_string();
+    assert!(text.contains("a block of sm_120 has 101376"), "{text}");
 }
 
 #[test]
@@ -151,7 +155,8 @@ fn the_record_is_what_ptxas_takes() {
     for (target, version, instruction) in record() {
         let first = TARGETS.iter().position(|t| *t == target).unwrap();
         let at = VERSIONS.iter().position(|v| *v == version).unwrap();
-        let mut right = takes(instruction, target, version) && takes(instruction, "sm_90a", "9.0");
+        let mut right = takes(instruction, target, version);
+        right &= TARGETS[first..].iter().all(|later| takes(instruction, later, "9.0"));
         if first > 0 {
             right &= !takes(instruction, TARGETS[first - 1], "9.0");
         }

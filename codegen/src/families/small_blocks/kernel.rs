@@ -112,6 +112,6 @@ impl KernelPlan for SmallBlocksPlan {
     }
 
     fn ptx_version(&self) -> Option<&'static str> {
-        (self.arch.compute_capability <= (8, 0)).then_some(VERSION)
+        Some(VERSION)
     }
 }

@@ -103,7 +103,7 @@ impl KernelPlan for WarpPlan {
 
     /// `mma.sync` on FP8 came with 8.4, after Hopper.
     fn ptx_version(&self) -> Option<&'static str> {
-        (self.spec.a.is_fp8() && self.arch.compute_capability > (8, 9)).then_some("8.4")
+        self.spec.a.is_fp8().then_some("8.4")
     }
 
     fn profile(&self) -> Profile {

@@ -195,7 +195,7 @@ fn any_spec() -> impl Strategy<Value = String> {
         select(vec!["mma_sync", "wmma", "wmma, shape = m32n8k16", "wmma, shape = m8n32k16"]),
         knob("dtype", &["f16", "bf16", "e4m3", "e5m2", "i8"]),
         knob("out", &["f16", "bf16", "f32", "e4m3", "i32"]),
-        knob("arch", &["sm_70", "sm_75", "sm_80", "sm_89", "sm_90a"]),
+        knob("arch", &["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"]),
         knob("b_layout", &["row", "col"]),
         knob("c_layout", &["row", "col"]),
         knob("warps", &["(1, 1)", "(2, 2)", "(4, 2)", "(1, 8)", "(4, 4)", "(3, 1)", "(8, 8)"]),

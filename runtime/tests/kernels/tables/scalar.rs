@@ -109,7 +109,7 @@ fn knob_cases() -> Vec<Case> {
         }
     }
     for sums in SUMS {
-        for arch in ["sm_70", "sm_75", "sm_80", "sm_89", "sm_90a"] {
+        for arch in ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"] {
             add(format!("bm = 64, bn = 64, bk = 32, mma = scalar, {sums}, arch = {arch}"));
             add(format!("bm = 64, bn = 64, bk = 32, mma = scalar, dtype = f32, {sums}, arch = {arch}"));
         }

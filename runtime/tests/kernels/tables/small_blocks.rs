@@ -83,7 +83,7 @@ fn type_cases() -> Vec<Case> {
             cases.push(Case::new(&spec, (20 * bm + 1, bn, 40 * bk - 1), Pattern("random:0.4")));
         }
     }
-    for arch in ["sm_70", "sm_75", "sm_80", "sm_89", "sm_90a"] {
+    for arch in ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"] {
         let spec = format!("bm = 6, bn = 3, bk = 6, mma = scalar, a = bf16, b = f64, arch = {arch}");
         cases.push(Case::new(&spec, (301, 3, 307), Pattern("random:0.3")));
     }

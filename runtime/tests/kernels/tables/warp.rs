@@ -106,7 +106,7 @@ fn block_size_cases() -> Vec<Case> {
 fn architecture_cases() -> Vec<Case> {
     let mut cases = vec![];
     let mut add = |spec: String| cases.push(Case::new(&spec, (300, 333, 500), Pattern("random:0.5")));
-    for arch in ["sm_80", "sm_89", "sm_90a"] {
+    for arch in ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"] {
         for dtype in ["f16", "bf16"] {
             add(format!("bm = 64, bn = 64, bk = 48, mma = mma_sync, dtype = {dtype}, arch = {arch}"));
             add(format!("bm = 64, bn = 64, bk = 48, mma = wmma, dtype = {dtype}, arch = {arch}"));
