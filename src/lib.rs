@@ -161,7 +161,9 @@ pub use bsr_codegen::{
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::arguments::InPlace;
-pub use bsr_runtime::kernel::{Dds, DeviceMatrix, Dsd, Dss, HostMatrix, Operation, Sdd, Sss, arguments, operation};
+pub use bsr_runtime::kernel::{
+    Dds, DeviceMatrix, Dsd, Dss, Fallback, HostMatrix, Operation, Sdd, Sss, arguments, operation,
+};
 #[cfg(feature = "simulator")]
 pub use bsr_runtime::simulated;
 #[cfg(feature = "files")]

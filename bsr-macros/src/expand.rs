@@ -10,6 +10,7 @@ use crate::attention;
 use crate::call;
 use crate::compile::{Compiled, emit, plan};
 use crate::diagnose::Diagnostics;
+use crate::fallback::{self, Fallback};
 use crate::family;
 use crate::inputs;
 use crate::item::Item;
@@ -26,6 +27,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream, found: &Found) -> Tok
 
 /// The expansion with the library at `::bsr`. On errors the type is emitted all the same, without PTX.
 fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnostics) -> TokenStream {
+    let (fallback, args) = Fallback::read(args, &mut diagnostics);
     let tokens = tokens(args);
     let is_family = hold_a_list(&tokens);
     let whole = match (tokens.first(), tokens.last()) {
@@ -34,6 +36,7 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
     };
     let (entries, errors) = entries(&tokens, &whole.last.into());
     if attention::is_asked(&entries) {
+        fallback.refuse_attention(&mut diagnostics);
         return attention::expand(item, (entries, errors), whole, diagnostics);
     }
     let item = match Item::read(item.clone(), is_family, &mut diagnostics) {
@@ -50,6 +53,7 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
     }
     let request = Request { entries, signature: item.operands.entries(), epilogue: item.epilogue, errors, whole };
     if is_family {
+        fallback.refuse_family(&mut diagnostics);
         return family::expand(&item, request, diagnostics);
     }
     let (spec, compiled) = match build(&request) {
@@ -72,7 +76,17 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
     let mut launched = spec;
     launched.epilogue = spec.epilogue.or(body);
     let types = launch_types(&launched, &quote!(#name));
-    let kernel = kernel(quote! { #(#attributes)* }, visibility, name, fields, &spec, &types, &compiled);
+    let others = if diagnostics.is_empty() { fallback.kernels(&spec, &mut diagnostics) } else { Vec::new() };
+    let ([texts, constant], about) = (fallback::embedded(name, &others), fallback::documentation(&others));
+    let kernel = kernel(
+        quote! { #(#attributes)* #about },
+        visibility,
+        name,
+        fields,
+        &spec,
+        &quote! { #types #constant },
+        &compiled,
+    );
     let operands = match diagnostics.is_empty() {
         true => {
             let further = inputs::checked(&item.operands.further, body);
@@ -82,7 +96,7 @@ fn expand_at_root(args: TokenStream, item: TokenStream, mut diagnostics: Diagnos
         false => mentioned(&item.operands),
     };
     let inputs = inputs::inputs(visibility, name, &quote!(#name), spec.epilogue.or(body));
-    quote! { #diagnostics #kernel #call #inputs #operands }
+    quote! { #diagnostics #kernel #texts #call #inputs #operands }
 }
 
 fn planned(spec: &KernelSpec, request: &Request<Tokens>, diagnostics: &mut Diagnostics) -> Compiled {

@@ -20,6 +20,7 @@ pub(crate) fn kernel_type(
     compiled: &Compiled,
 ) -> TokenStream {
     let spec = literal(spec);
+    let planned = planned(&quote!(Self::SPEC));
     let Compiled { ptx, entry, fingerprint, table } = compiled;
     let documentation = format!("\n# The plan\n\n```text\n{}\n```", table.trim_end());
     let listing = format!("The PTX of this kernel, made at compile time.\n\n```ptx\n{}\n```", ptx.trim_end());
@@ -46,13 +47,20 @@ pub(crate) fn kernel_type(
 
             /// Every number of this kernel.
             pub fn plan() -> &'static ::bsr::Plan {
-                static PLAN: ::std::sync::OnceLock<::bsr::Plan> = ::std::sync::OnceLock::new();
-                PLAN.get_or_init(|| match ::bsr::Plan::new(&Self::SPEC) {
-                    ::core::result::Result::Ok(plan) => plan,
-                    ::core::result::Result::Err(errors) => ::core::panic!("{errors}"),
-                })
+                #planned
             }
         }
+    }
+}
+
+/// The plan of a spec, made once.
+pub(crate) fn planned(spec: &TokenStream) -> TokenStream {
+    quote! {
+        static PLAN: ::std::sync::OnceLock<::bsr::Plan> = ::std::sync::OnceLock::new();
+        PLAN.get_or_init(|| match ::bsr::Plan::new(&#spec) {
+            ::core::result::Result::Ok(plan) => plan,
+            ::core::result::Result::Err(errors) => ::core::panic!("{errors}"),
+        })
     }
 }
 

@@ -10,6 +10,7 @@ mod compile;
 mod diagnose;
 mod epilogue;
 mod expand;
+mod fallback;
 mod family;
 mod inputs;
 mod item;
@@ -56,6 +57,19 @@ use proc_macro::TokenStream;
 ///
 /// Type parameters of the function are element types: one dtype wherever the parameter is used, taken from the
 /// lists of `dtype`, `a`, `b` or `out`.
+///
+/// # Other GPUs
+/// A kernel of `mma = wgmma` runs on Hopper alone. `fallback = on` embeds the best kernels for other GPUs beside it, of
+/// `mma_sync`, `wmma` or `scalar`, and a device loads the best that it runs:
+///
+/// ```ignore
+/// #[bsr_kernel(bm = 512, bn = 128, bk = 112, fallback = on)]
+/// fn spmm(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
+/// ```
+///
+/// They compute the same product, and choices such as `cluster` or `stages` are of the Hopper kernel alone. What only Hopper
+/// has (epilogues, scales, batches, operations other than `dsd`) is refused. The documentation of the type says which
+/// kernels there are and how many bytes each adds to the program.
 ///
 /// # Epilogues
 /// The body of a function computes the result from each sum, `acc`, before it is written; it may read further operands.

@@ -87,7 +87,7 @@ impl Library {
 }
 
 /// Arguments between commas, each with the comma behind it.
-fn split(args: TokenStream) -> Vec<Vec<TokenTree>> {
+pub(crate) fn split(args: TokenStream) -> Vec<Vec<TokenTree>> {
     let mut arguments = Vec::new();
     let mut argument = Vec::new();
     for token in args {

@@ -141,6 +141,43 @@ fn errors_of_arguments() {
     snapshot("arguments", &arguments.map(report).join("\n"));
 }
 
+/// The kernels for other GPUs, with what each adds to the program.
+#[test]
+fn fallbacks_are_documented() {
+    let args = "bm = 512, bn = 128, bk = 112, fallback = on";
+    let text = documentation(args, FUNCTION);
+    let (_, kernels) = text.split_once("# For other GPUs").unwrap();
+    let of = |line: &str| kernels.find(line).unwrap_or_else(|| panic!("{line}: {kernels}"));
+    assert!(
+        of("sm_80: mma = mma_sync, ") < of("sm_70: mma = wmma, ") && kernels.contains(" bytes of PTX"),
+        "{kernels}"
+    );
+    for args in ["bm = 512, bn = 128, bk = 112", "bm = 512, bn = 128, bk = 112, fallback = off"] {
+        assert!(!documentation(args, FUNCTION).contains("other GPUs"), "{args}");
+    }
+}
+
+#[test]
+fn errors_of_fallbacks() {
+    let sampled = "fn sampled(a: Dense<f16>, b: Dense<f16>) -> Bsr<f16>;";
+    let shifted = "fn shifted(a: Bsr<f16>, b: Dense<f16>, bias: Rows<f32>) -> Dense<f16> { acc + bias }";
+    let attend = "fn attend(q: Dense<f16>, k: Dense<f16>, v: Dense<f16>, scale: f32) -> Dense<f16>;";
+    let cases = [
+        (TILE, sampled),
+        (TILE, shifted),
+        ("bm = 128, bn = 128, bk = 64, batch = on", FUNCTION),
+        ("bm = 128, bn = 128, bk = 64, mma = mma_sync", FUNCTION),
+        ("bm = 64, bn = 64, bk = 64, op = attention", attend),
+        ("bm = 128, bn = [128, 256], bk = 64", "struct Spmm;"),
+        ("bm = 128, bn = 128, bk = 64, fallback = on", FUNCTION),
+        ("bm = 100, bn = 128, bk = 64", FUNCTION),
+    ];
+    let of = |args: &str, item: &str| format!("## {args}\n{item}\n{}\n", errors(args, item).join("\n"));
+    let mut report: Vec<String> = cases.map(|(args, item)| of(&format!("{args}, fallback = on"), item)).into();
+    report.push(of(&format!("{TILE}, fallback = mma_sync"), FUNCTION));
+    snapshot("fallbacks", &report.join("\n"));
+}
+
 #[test]
 fn a_list_makes_a_family() {
     let item = "/// Sparse times dense.\npub fn spmm<T>(a: Bsr<T>, b: Dense<T>) -> Dense<f32>;";

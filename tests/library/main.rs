@@ -6,4 +6,5 @@ pub mod accepted;
 mod attention;
 mod attribute;
 mod auto;
+mod fallback;
 mod simulate;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use bsr_codegen::spec::{Key, SpecErrors};
-use bsr_codegen::{Accumulate, Dtype, KernelSpec, Op};
+use bsr_codegen::{Dtype, KernelSpec, Op};
 use bsr_runtime::attention::{Mask, Shape};
 use bsr_runtime::read::{self, LONGEST_SIDE, Sparse};
 use bsr_runtime::{Extents, Pattern, Structure};
@@ -34,10 +34,7 @@ impl Facts {
     pub fn of(spec: &KernelSpec) -> Self {
         // The width of the tile is what a spec cannot be without; no fact, but of attention, whose head dimension it is.
         let bn = if Self::has_width(spec.op) { spec.bn } else { ANY_BN };
-        let mut facts = KernelSpec::new(spec.bm, bn, spec.bk);
-        fact_keys().for_each(|key| facts.copy_key(key, spec));
-        facts.accumulate = spec.accumulate.filter(|kind| *kind == Accumulate::Promoted);
-        Self(facts)
+        Self(spec.without_choices().bn(bn))
     }
 
     /// A spec with these facts, every choice left to the plan but the width of the dense tile. An attention has none: its `bn`

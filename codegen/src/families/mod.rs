@@ -7,6 +7,7 @@
 pub(crate) mod attention;
 pub(crate) mod attention_backward;
 pub(crate) mod block_rows;
+mod fallback;
 mod keys;
 pub(crate) mod scalar;
 pub(crate) mod sddmm;

@@ -6,6 +6,9 @@ use std::fmt;
 use super::{Atom, Key, Target};
 use crate::suggest::{either, list, nearest};
 
+/// An argument of the attribute alone, which is no key.
+const OF_THE_ATTRIBUTE: &str = "fallback";
+
 /// One thing wrong with a spec, and where.
 ///
 /// `P` is the place type of the front end: byte ranges for text and TOML, token spans for the attribute.
@@ -179,7 +182,10 @@ impl SpecErrorKind {
                 let keys = Key::ALL.map(Key::as_str);
                 let near = nearest(key, &keys);
                 let mut help = vec![format!("the keys are {}", keys.join(", "))];
-                if !near.is_empty() {
+                if key == OF_THE_ATTRIBUTE {
+                    let what = "embeds kernels for other GPUs; a spec is one kernel: mma = mma_sync is that of GPUs from sm_80 on";
+                    help.insert(0, format!("`{key}` is an argument of the attribute, which {what}"));
+                } else if !near.is_empty() {
                     help.insert(0, format!("did you mean {}?", either(&near)));
                 }
                 help

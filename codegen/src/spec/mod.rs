@@ -54,6 +54,16 @@ impl KernelSpec {
         if self.epilogue == Some(Epilogue::accumulate_of(self.op, self.out)) { Switch::On } else { Switch::Off }
     }
 
+    /// The spec of the same product with every choice left to the plan, but for `bn`. Promoted sums stay: to which precision
+    /// FP8 is summed is no choice.
+    #[must_use]
+    pub fn without_choices(&self) -> Self {
+        let mut product = Self::new(self.bm, self.bn, self.bk);
+        Key::ALL.into_iter().filter(|key| key.is_fact()).for_each(|key| product.copy_key(key, self));
+        product.accumulate = self.accumulate.filter(|kind| *kind == Accumulate::Promoted);
+        product
+    }
+
     /// Reads the text of a recorded kernel, which an earlier version may have written: an attention had `pack` for `pack_heads`.
     ///
     /// # Errors

@@ -204,6 +204,17 @@ fn a_newer_architecture_is_not_taken_for_hopper() {
     }
 }
 
+/// What the attribute embeds beside a kernel is no key of one.
+#[test]
+fn an_argument_of_the_attribute_is_told_from_a_key() {
+    let errors = "bm = 64, bn = 128, bk = 32, fallback = on".parse::<crate::KernelSpec>();
+    let said = errors.map(|_| ()).unwrap_err().to_string();
+    assert!(
+        said.contains("unknown key `fallback`") && said.contains("`fallback` is an argument of the attribute"),
+        "{said}"
+    );
+}
+
 #[test]
 fn reports_of_dtypes_and_reserved_words() {
     snapshot(

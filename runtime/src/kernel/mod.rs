@@ -1,5 +1,6 @@
 //! Kernels on a device: loaded once, prepared per pattern, launched on a caller's stream.
 
+mod fallback;
 mod typed_batch;
 
 use std::marker::PhantomData;
@@ -13,6 +14,7 @@ pub use crate::call::operation::{self, Dds, Dsd, Dss, Operation, Sdd, Sss};
 pub use crate::call::sample::Sample;
 pub use crate::error::KernelError;
 pub use crate::launcher::{Batch, Launcher, PreparedBatch};
+pub use fallback::Fallback;
 pub use typed_batch::TypedBatch;
 
 use crate::Element;
@@ -50,26 +52,44 @@ pub trait Kernel: Sized + 'static {
     const PTX: &'static str;
     /// The kernel's name in the PTX.
     const ENTRY: &'static str;
+    /// Kernels of the same product for GPUs that do not run this one, the best first: those of `fallback = on`.
+    const FALLBACKS: &'static [Fallback] = &[];
 
     /// The plan of [`Kernel::SPEC`].
     fn plan() -> &'static Plan;
 
-    /// Loads the kernel on a device: the driver compiles the PTX.
+    /// Loads the kernel on a device: the driver compiles the PTX. A device that does not run it loads the first of its
+    /// [fallbacks](Kernel::FALLBACKS) that it runs, if there is one: [`Launcher::plan`] says which.
     ///
     /// # Errors
     /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device does not run code for the
     /// kernel's architecture; [`KernelError::DoesNotFit`].
     fn load(device: &Device) -> Result<Loaded<Self>, KernelError> {
-        let launcher = Launcher::load(device, Self::plan(), Self::PTX, Self::ENTRY)?;
+        let fallback = match device.check_target(Self::plan().arch().target) {
+            Ok(()) => None,
+            Err(_) => {
+                let gpu = device.info();
+                Fallback::of_gpu(Self::FALLBACKS, gpu.compute_capability, gpu.shared_bytes_per_block)
+            }
+        };
+        let launcher = match fallback {
+            None => Launcher::load(device, Self::plan(), Self::PTX, Self::ENTRY)?,
+            Some(fallback) => fallback.load(device)?,
+        };
         Ok(Loaded { launcher, kernel: PhantomData })
     }
 
-    /// Loads the kernel on the first GPU that runs it; [`KernelError::is_no_device`] tells whether there is none.
+    /// Loads the kernel on the first GPU that runs it, or else on the first that runs one of its
+    /// [fallbacks](Kernel::FALLBACKS); [`KernelError::is_no_device`] tells whether there is none.
     ///
     /// # Errors
     /// Those of [`Device::open_for`] and [`Kernel::load`].
     fn open() -> Result<Loaded<Self>, KernelError> {
-        Self::load(&Device::open_for(Self::plan().arch().target)?)
+        let opened = Device::open_for(Self::plan().arch().target).or_else(|error| {
+            let others = Self::FALLBACKS.iter().map(|fallback| fallback.plan().arch().target);
+            others.filter(|_| error.is_no_device()).find_map(|target| Device::open_for(target).ok()).ok_or(error)
+        });
+        Self::load(&opened?)
     }
 
     /// Multiplies host matrices on the simulator, which runs the same PTX on the CPU: the results are those of
