@@ -141,11 +141,17 @@ impl Arch {
         }
     }
 
-    /// The newest architecture whose code a GPU of this compute capability runs; none before Volta. A kernel that is planned
-    /// for it keeps the GPU's limits; one for an older architecture may need more shared memory than the GPU has.
+    /// The limits of a GPU of this compute capability, as far as they are known: of [its target](Target::of_gpu).
     pub fn of_gpu(capability: (u32, u32)) -> Option<&'static Self> {
-        let runs = |arch: &&Self| target_runs_on(arch.target, capability) == Some(true);
-        Target::ALL.into_iter().rev().map(Self::of).find(runs)
+        Target::of_gpu(capability).map(Self::of)
+    }
+}
+
+impl Target {
+    /// The newest target whose code a GPU of this compute capability runs; none before Volta. A kernel that is planned for it
+    /// keeps the GPU's limits; one for an older target may need more shared memory than the GPU has.
+    pub fn of_gpu(capability: (u32, u32)) -> Option<Self> {
+        Self::ALL.into_iter().rev().find(|target| target_runs_on(target.as_str(), capability) == Some(true))
     }
 }
 

@@ -50,13 +50,44 @@ fn explain_takes_cards_that_are_known_and_kernels_that_they_run() {
     let shape = ["bm = 64, bk = 64", "--m", "512", "--n", "512", "--k", "512", "--pattern", "random:0.3", "--gpu"];
     let of = |gpu: &str| explained(&[&shape[..], &[gpu]].concat());
     let h100 = said(of("h100 pcie"));
-    assert!(h100.starts_with("gpu       NVIDIA H100 PCIe\n") && h100.contains("rates     assumed: "), "{h100}");
-    let a100 = said(of("A100"));
-    assert!(a100.contains("kernel    ") && !a100.contains("wgmma") && a100.contains("mma = "), "{a100}");
+    assert!(h100.starts_with("gpu       NVIDIA H100 PCIe\n") && h100.contains(DATA_SHEET), "{h100}");
     let h200 = said(of("NVIDIA H200"));
     assert!(!h200.contains("assumed") && h200.contains("\ndense     "), "{h200}");
     of("banana").code(2).stderr(contains("no card that is known").and(contains("NVIDIA H200")));
     of("H100").code(2).stderr(contains("NVIDIA H100 NVL"));
+}
+
+/// What is said of a time that nothing was measured for.
+const DATA_SHEET: &str = "\nrates     predicted from the data sheet of this card";
+
+/// Kernels planned for the GPU's own architecture, on tensor cores wherever it has them for the type.
+#[test]
+fn explain_chooses_for_gpus_that_are_no_hopper() {
+    let problem = ["--m", "4096", "--n", "4096", "--k", "4096", "--pattern", "random:0.125", "--gpu"];
+    let of = |kernel: &str, gpu: &str| explained(&[&[kernel][..], &problem, &[gpu]].concat());
+    for (types, gpu, mma, arch) in [
+        ("", "A100", "mma_sync", "sm_80"),
+        (", dtype = bf16", "A10", "mma_sync", "sm_86"),
+        (", dtype = i8", "RTX 3090", "mma_sync", "sm_86"),
+        (", dtype = e4m3", "L4", "mma_sync", "sm_89"),
+        ("", "RTX 4090", "mma_sync", "sm_89"),
+        (", dtype = e4m3", "RTX 5090", "mma_sync", "sm_120"),
+        (", dtype = f32", "A100", "scalar", "sm_80"),
+    ] {
+        let text = said(of(&format!("bm = 128, bk = 128{types}"), gpu));
+        let kernel = text.lines().find(|line| line.starts_with("kernel ")).unwrap();
+        let says = |words: String| kernel.contains(&words);
+        assert!(says(format!("mma = {mma}")) && says(format!("arch = {arch}")), "{gpu}: {kernel}");
+        assert!(text.contains(DATA_SHEET) && !text.contains("wgmma"), "{gpu}: {text}");
+    }
+    let refused = |kernel: &str, why: &str| {
+        of(kernel, "A100").code(2).stderr(contains("can be planned for this GPU").and(contains(why)));
+    };
+    refused("bm = 128, bk = 128, dtype = e4m3", "sm_80 does not multiply e4m3");
+    refused("bm = 128, bk = 128, op = sdd", "SDDMM needs mma = wgmma");
+    let attention = ["op = attention, bm = 64, bn = 128, bk = 64", "--m", "512", "--heads", "2", "--pattern", "causal"];
+    let attention = explained(&[&attention[..], &["--gpu", "L4"]].concat());
+    attention.code(2).stderr(contains("attention needs mma = wgmma"));
 }
 
 /// The flagship was tuned in f16; bf16 has as many bytes. A matrix all of whose blocks are stored stays dense.

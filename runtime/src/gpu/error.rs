@@ -296,7 +296,12 @@ fn target_help(target: &str, capability: (u32, u32)) -> String {
         (7, _) => "kernels with `mma = wmma, arch = sm_70` or `mma = scalar` run on GPUs from sm_70 on",
         _ => "no kernel is compiled for GPUs before sm_70",
     };
-    format!("{runs}\n  help: {here}\n  help: `simulate` runs the same PTX on the CPU")
+    let beside = if target == "sm_90a" && capability >= (7, 0) {
+        "\n  help: with `fallback = on` the attribute embeds such a kernel beside this one"
+    } else {
+        ""
+    };
+    format!("{runs}\n  help: {here}{beside}\n  help: `simulate` runs the same PTX on the CPU")
 }
 
 /// Errors after which the context answers every call with the same error.

@@ -34,7 +34,10 @@ const H100: &str = "NVIDIA H100 Tensor Core GPU data sheet; half of what it list
 const A100: &str = "NVIDIA A100 Tensor Core GPU data sheet";
 
 const L4: &str = "NVIDIA L4 Tensor Core GPU data sheet; half of what it lists with structured sparsity";
+const A10: &str = "NVIDIA A10 Tensor Core GPU data sheet; half of what it lists with structured sparsity";
+const GA102: &str = "NVIDIA Ampere GA102 GPU architecture white paper";
 const ADA: &str = "NVIDIA Ada GPU architecture white paper";
+const BLACKWELL: &str = "NVIDIA RTX Blackwell GPU architecture white paper";
 const B200: &str = "NVIDIA DGX B200 data sheet; per GPU, half of what it lists with structured sparsity";
 const H20: &str = "NVIDIA H20 data sheet, as published by resellers";
 const H800: &str = "NVIDIA H800 data sheet, as published by resellers; half of what it lists with structured sparsity";
@@ -46,7 +49,7 @@ const GH100: (f64, f64, Option<f64>, f64) = (67.0, 989.5, Some(1979.0), 1979.0);
 
 /// The cards whose data sheets are known: TFLOP/s on f32, f16, FP8 and i8, TB/s of device memory; SMs, boost clock in MHz, MB of L2.
 /// The first is the one that the tuner's model and table were measured on.
-const CARDS: [Sheet; 13] = [
+const CARDS: [Sheet; 16] = [
     card("NVIDIA H200", H200, HOPPER, GH100, 4.8, (132, 1980.0, 60.0)),
     card("NVIDIA H100 80GB HBM3", H100, HOPPER, GH100, 3.35, (132, 1980.0, 50.0)),
     card("NVIDIA H100 PCIe", H100, HOPPER, (51.0, 756.5, Some(1513.0), 1513.0), 2.0, (114, 1755.0, 50.0)),
@@ -56,9 +59,12 @@ const CARDS: [Sheet; 13] = [
     card("NVIDIA GH200 480GB", GH200, HOPPER, GH100, 4.0, (132, 1980.0, 60.0)),
     card("NVIDIA GH200 144G HBM3e", GH200, HOPPER, GH100, 4.9, (132, 1980.0, 60.0)),
     card("NVIDIA A100-SXM4-80GB", A100, (8, 0), (19.5, 312.0, None, 624.0), 2.039, (108, 1410.0, 40.0)),
+    card("NVIDIA A10", A10, (8, 6), (31.2, 125.0, None, 250.0), 0.6, (72, 1695.0, 6.0)),
+    card("NVIDIA GeForce RTX 3090", GA102, (8, 6), (35.6, 71.0, None, 284.0), 0.936, (82, 1695.0, 6.0)),
     card("NVIDIA L4", L4, (8, 9), (30.3, 121.0, Some(242.5), 242.5), 0.3, (58, 2040.0, 48.0)),
     card("NVIDIA GeForce RTX 4090", ADA, (8, 9), (82.6, 165.2, Some(330.3), 660.6), 1.008, (128, 2520.0, 72.0)),
     card("NVIDIA RTX 6000 Ada Generation", ADA, (8, 9), (91.1, 364.2, Some(728.5), 728.5), 0.96, (142, 2505.0, 96.0)),
+    card("NVIDIA GeForce RTX 5090", BLACKWELL, (12, 0), (104.8, 209.5, Some(419.0), 838.0), 1.792, (170, 2407.0, 96.0)),
     card("NVIDIA B200", B200, (10, 0), (75.0, 2250.0, Some(4500.0), 4500.0), 8.0, (148, 1965.0, 126.0)),
 ];
 
@@ -83,7 +89,7 @@ impl Sheet {
         CARDS.iter().find(|card| card.name == name)
     }
 
-    /// The card that is meant by a name, or by words of one that no other card has; case does not count.
+    /// The card that is meant by a name, or by words or the beginning of one that no other card has; case does not count.
     ///
     /// # Errors
     /// The names that have the text in them, or the nearest of those that are known.
@@ -92,14 +98,14 @@ impl Sheet {
         let of = |is_it: &dyn Fn(&str) -> bool| -> Vec<&'static Self> {
             CARDS.iter().filter(|card| is_it(&card.name.to_lowercase())).collect()
         };
-        let exact = of(&|name| name == text);
         let names =
             |cards: &mut dyn Iterator<Item = &'static Self>| cards.map(|card| card.name).collect::<Vec<_>>().join(", ");
-        let found = if exact.is_empty() {
-            of(&|name| !text.is_empty() && format!(" {name}").contains(&format!(" {text}")))
-        } else {
-            exact
+        let is_in = |end: &str| {
+            let wanted = format!(" {text}{end}");
+            of(&|name| !text.is_empty() && format!(" {name} ").contains(&wanted))
         };
+        let ways = [of(&|name| name == text), is_in(" "), is_in("")];
+        let found = ways.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
         match found[..] {
             [card] => Ok(card),
             [] => {
@@ -136,8 +142,14 @@ mod tests {
 
     #[test]
     fn a_card_is_found_by_what_no_other_name_has() {
-        for (text, name) in [("NVIDIA H200", "NVIDIA H200"), ("h200", "NVIDIA H200"), ("h100 pcie", "NVIDIA H100 PCIe")]
-        {
+        for (text, name) in [
+            ("NVIDIA H200", "NVIDIA H200"),
+            ("h200", "NVIDIA H200"),
+            ("h100 pcie", "NVIDIA H100 PCIe"),
+            ("A10", "NVIDIA A10"),
+            ("A100", "NVIDIA A100-SXM4-80GB"),
+            ("RTX 5090", "NVIDIA GeForce RTX 5090"),
+        ] {
             assert_eq!(Sheet::find(text).map(|card| card.name), Ok(name), "{text}");
         }
         let refused =

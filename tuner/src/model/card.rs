@@ -92,8 +92,11 @@ impl Card {
         let base = CARDS.iter().min_by(|x, y| like(x).total_cmp(&like(y))).copied().unwrap_or_else(Self::h200);
         let Some(of) = Sheet::of(base.name) else { return base };
         let tensor = sheet.f16 / of.f16;
+        // Data sheets of Hopper and of its kin for data centers are of other instructions than `mma_sync`.
+        let is_hopper = matches!(sheet.capability.0, 9..=11);
         // An SM of Hopper has as many tensor cores as that of another Hopper card: what is left is the clock.
-        let clock = (tensor * of.sms as f64 / sheet.sms as f64).min(sheet.mhz / of.mhz);
+        let of_tensor_cores = if is_hopper { tensor * of.sms as f64 / sheet.sms as f64 } else { f64::INFINITY };
+        let clock = of_tensor_cores.min(sheet.mhz / of.mhz);
         Self {
             name: sheet.name,
             sms: sheet.sms,
@@ -102,6 +105,7 @@ impl Card {
             hbm_tbs: base.hbm_tbs * (sheet.hbm_tbs / of.hbm_tbs),
             l2_held_mb: base.l2_held_mb * (sheet.l2_mb / of.l2_mb),
             clock_mhz: [base.clock_mhz[0] * clock, sheet.mhz.max(base.clock_mhz[0] * clock)],
+            rates: if is_hopper { base.rates } else { base.rates.of_other_sms(sheet, of) },
             ..base
         }
     }
@@ -133,7 +137,7 @@ impl Known {
             Self::Roofs => {
                 "roofs measured on this card when it was first used, the rest assumed: `bsr calibrate` measures kernels"
             }
-            Self::DataSheet => "assumed: derived from the data sheet of this card and a measured Hopper card",
+            Self::DataSheet => "predicted from the data sheet of this card, in proportion to a measured Hopper card",
             Self::Scaled => "assumed: the rates of an NVIDIA H200, scaled by SMs and clock",
             Self::Assumed => "assumed: the rates of an NVIDIA H200",
         }
@@ -177,6 +181,12 @@ mod tests {
         // The H800 differs in its links alone.
         let h800 = of("NVIDIA H800").0;
         assert_eq!(Card { name: h100.name, ..h800 }, h100);
+        let (a100, known) = of("NVIDIA A100-SXM4-80GB");
+        assert!((a100.sms, known) == (108, Known::DataSheet) && a100.clock_mhz[1] == 1410.0, "{a100:?}");
+        assert!(
+            a100.rates.mma_sync < 0.7 * h100.rates.mma_sync && a100.rates.scalar[0] < h100.rates.scalar[0],
+            "{a100:?}"
+        );
         let h20 = of("NVIDIA H20").0;
         assert!(h20.dense_tflops < 0.2 * Card::h200().dense_tflops && h20.clock_mhz[1] >= h20.clock_mhz[0], "{h20:?}");
     }

@@ -1,5 +1,6 @@
 //! How fast the parts of an SM are, as our kernels meet them.
 
+use bsr_runtime::roofs::Sheet;
 use serde::{Deserialize, Serialize};
 
 /// Constants of the model, each with its source. Those without one are fitted to the measurements of `tests`, which
@@ -78,6 +79,21 @@ impl Default for Rates {
 }
 
 impl Rates {
+    /// Those of a card whose SMs are no Hopper's, by the data sheets of both. There `mma_sync` is what the rates of a data sheet
+    /// are of; Hopper's is slower than its tensor cores, and slow with FP8.
+    pub(super) fn of_other_sms(&self, sheet: &Sheet, hopper: &Sheet) -> Self {
+        // Multiply-adds of a cycle and SM.
+        let of_cycle = |sheet: &Sheet| sheet.f16 * 1e6 / (2.0 * sheet.sms as f64 * sheet.mhz);
+        Self {
+            mma_sync: of_cycle(sheet),
+            mma_sync8: [sheet.i8, sheet.fp8.unwrap_or(sheet.f16)].map(|rate| rate / sheet.f16),
+            scalar: self.scalar.map(|tflops| tflops * sheet.f32 / hopper.f32),
+            // The card's rate is that of fewer or more multiply-adds in a cycle.
+            clock: self.clock * of_cycle(hopper) / of_cycle(sheet),
+            ..*self
+        }
+    }
+
     /// As measured on an NVIDIA H200.
     pub const H200: Self = Self {
         wgmma: [1.06, 2.04, 2.18],

@@ -26,7 +26,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use bsr_codegen::{KernelSpec, Plan, Refusal};
+use bsr_codegen::{Arch, KernelSpec, Mma, Plan, Refusal, Target, target_runs_on};
 use bsr_runtime::gpu::Device;
 use rayon::prelude::*;
 
@@ -318,8 +318,11 @@ impl Tuner {
         Plan::new(spec).ok().filter(|plan| self.runs(plan))
     }
 
+    /// The GPU runs the code, and has the shared memory.
     fn runs(&self, plan: &Plan) -> bool {
-        bsr_runtime::gpu::target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true)
+        let has_room = |arch: &Arch| plan.shared_bytes() <= arch.shared_bytes;
+        target_runs_on(plan.arch().target, self.gpu.capability).unwrap_or(true)
+            && Arch::of_gpu(self.gpu.capability).is_none_or(has_room)
     }
 
     /// All that may be chosen, the fastest by prediction first. Never empty.
@@ -328,7 +331,8 @@ impl Tuner {
         let plans = match offered {
             Some(plans) => plans,
             None => {
-                let points = space_for(self.gpu.capability, &facts)?.points(&facts)?;
+                let points = space_for(self.gpu.capability, &facts)?.points(&facts);
+                let points = points.map_err(|error| self.no_kernel(&facts).map_or(error.into(), PickError::from))?;
                 let mut plans: Vec<Plan> =
                     points.legal.into_iter().map(|point| point.plan).filter(|plan| self.runs(plan)).collect();
                 let mut known: HashSet<String> = plans.iter().map(Plan::digest).collect();
@@ -343,9 +347,19 @@ impl Tuner {
         if ranked.is_empty() {
             let space = space_for(self.gpu.capability, &facts)?;
             let help = format!("`bsr space {} --kernel \"{facts}\"` says why", space.name());
-            return Err(unplanned("kernel", &facts).help(help).into());
+            let refusal = || unplanned("kernel", &facts).help(help);
+            return Err(self.no_kernel(&facts).unwrap_or_else(refusal).into());
         }
         Ok(ranked)
+    }
+
+    /// The refusal of facts that `mma_sync` does not have on a GPU that is no Hopper, with the reason.
+    fn no_kernel(&self, facts: &Facts) -> Option<Refusal> {
+        let own = Target::of_gpu(self.gpu.capability).filter(|own| *own != Target::Sm90a)?;
+        let errors = Plan::new(&facts.spec(64).mma(Mma::MmaSync).arch(own)).err()?;
+        let why = errors.iter().next()?.to_string().replace("\n  ", ": ");
+        let help = "docs/src/which-gpu.md lists what each GPU has";
+        Some(unplanned("kernel", facts).why(why).help(help))
     }
 
     /// The fastest of the likeliest, as measured.
@@ -374,12 +388,18 @@ fn sorted(mut ranked: Vec<Ranked>) -> Vec<Ranked> {
     ranked
 }
 
-/// The space that comes with this crate for a GPU of this compute capability and a product with these facts.
+/// The space that comes with this crate for a GPU of this compute capability and a product with these facts: for another GPU
+/// than a Hopper, of kernels planned for its own architecture.
 ///
 /// # Errors
 /// None that is known: the spaces are there.
 pub fn space_for(capability: (u32, u32), facts: &Facts) -> Result<Space, SpaceError> {
-    Space::named(operation::of(facts.op()).space(capability.0 == 9, &facts.spec(64)))
+    let is_hopper = capability.0 == 9;
+    let space = Space::named(operation::of(facts.op()).space(is_hopper, &facts.spec(64)))?;
+    Ok(match Target::of_gpu(capability).filter(|_| !is_hopper) {
+        Some(own) => space.on(own),
+        None => space,
+    })
 }
 
 fn unplanned(what: &str, facts: &Facts) -> Refusal {

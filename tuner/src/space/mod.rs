@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use bsr_codegen::spec::{Axis, Entry, Key, LocatedRequest, Request, Value, build};
-use bsr_codegen::{Op, Refusal};
+use bsr_codegen::{Op, Refusal, Target};
 
 pub use constraint::PLAN_NAMES;
 pub use error::SpaceError;
@@ -58,6 +58,8 @@ pub struct Space {
     name: String,
     description: String,
     parts: Vec<Part>,
+    /// The architecture that kernels are planned for where a part says none.
+    arch: Option<Target>,
 }
 
 /// Keys with values, lists or ranges, and what their combinations must satisfy.
@@ -134,7 +136,13 @@ impl Space {
     pub fn from_text(text: &str) -> Result<Self, SpaceError> {
         let request = LocatedRequest::from_text(text).named("space");
         let part = Part::new(String::new(), "the space", request, Vec::new())?;
-        Ok(Self { name: "given".to_owned(), description: String::new(), parts: vec![part] })
+        Ok(Self { name: "given".to_owned(), description: String::new(), parts: vec![part], arch: None })
+    }
+
+    /// The same space with kernels planned for an architecture, within its limits, where no part says another.
+    #[must_use]
+    pub fn on(self, arch: Target) -> Self {
+        Self { arch: Some(arch), ..self }
     }
 
     /// What it is called.

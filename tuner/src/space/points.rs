@@ -167,7 +167,9 @@ impl Space {
                 let arithmetic = format!("{} + {}", specs.len(), found.len());
                 return Err(too_many(&self.name, &arithmetic, specs.len() + found.len()).into());
             }
-            specs.extend(found.into_iter().map(|spec| (number, spec)));
+            let planned_for =
+                |spec: KernelSpec| self.arch.filter(|_| spec.arch.is_none()).map_or(spec, |a| spec.arch(a));
+            specs.extend(found.into_iter().map(|spec| (number, planned_for(spec))));
         }
         let outcome = |&(part, spec): &(usize, KernelSpec)| self.parts[part].outcome(part, spec);
         let outcomes: Vec<Outcome> = specs.par_iter().map(outcome).collect::<Result<_, _>>()?;

@@ -34,9 +34,9 @@ pub(super) fn toml(text: &str, file: &str) -> Result<Space, SpaceError> {
     if !table.contains_key("part") {
         // A spec in a file, with lists: a space of one part.
         let part = Part::new(String::new(), file, LocatedRequest::from_toml(text), Vec::new())?;
-        return Ok(Space { name: file.to_owned(), description: String::new(), parts: vec![part] });
+        return Ok(Space { name: file.to_owned(), description: String::new(), parts: vec![part], arch: None });
     }
-    let mut space = Space { name: file.to_owned(), description: String::new(), parts: Vec::new() };
+    let mut space = Space { name: file.to_owned(), description: String::new(), parts: Vec::new(), arch: None };
     for (key, value) in table {
         match key.get_ref().as_ref() {
             "name" => space.name = reader.string("name", value)?,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use bsr_codegen::spec::LocatedFamily;
-use bsr_codegen::{KernelSpec, Op, Plan, Schedule};
+use bsr_codegen::{Arch, KernelSpec, Mma, Op, Plan, Schedule};
 use proptest::prelude::*;
 use rayon::prelude::*;
 
@@ -75,6 +75,7 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         ("hopper-fp8", "bm = 128, bk = 128, dtype = i8", 200),
         ("ampere-wmma", "bm = 128, bk = 128", 200),
         ("ampere-wmma", "bm = 16, bk = 16, dtype = bf16", 50),
+        ("ampere-wmma", "bm = 128, bk = 128, dtype = e4m3", 50),
         ("scalar", "bm = 128, bk = 128, dtype = f32", 10),
         ("scalar", "bm = 8, bk = 8, dtype = f32", 20),
         ("scalar", "bm = 3, bk = 3, dtype = f64, b_layout = col, c_layout = col", 15),
@@ -97,6 +98,26 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         let counted: usize = points.reasons().iter().map(|(_, count)| count).sum();
         assert_eq!(counted, points.len() - points.legal.len());
         assert!(points.legal.iter().all(|point| Facts::of(&point.spec) == facts.parse().unwrap()));
+    }
+}
+
+/// Each GPU has the kernels that its own architecture has, within its shared memory.
+#[test]
+fn a_space_is_planned_for_the_architecture_of_a_gpu() {
+    let facts: Facts = "bm = 128, bk = 128".parse().unwrap();
+    for target in [Target::Sm70, Target::Sm75, Target::Sm86, Target::Sm120] {
+        let points = Space::named("ampere-wmma").unwrap().on(target).points(&facts).unwrap();
+        let has = |mma: Mma| points.legal.iter().any(|point| point.spec.mma == mma);
+        assert_eq!(
+            [has(Mma::MmaSync), has(Mma::Wmma), has(Mma::Scalar)],
+            [target >= Target::Sm80, true, true],
+            "{target}"
+        );
+        for Point { spec, plan, .. } in &points.legal {
+            let arch = Arch::of(target);
+            assert_eq!((spec.arch, plan.arch().target), (Some(target), arch.target), "{spec}");
+            assert!(plan.shared_bytes() <= arch.shared_bytes, "{spec}");
+        }
     }
 }
 
