@@ -182,8 +182,8 @@ fn the_readme_makes_a_crate() {
     let readme = cargo(&folder, &["run", "--quiet", "--bin", "readme"]);
     let (stdout, stderr) = (text(&readme.stdout), text(&readme.stderr));
     assert!(readme.status.success() && stdout.starts_with("C is 512 x 128"), "{stdout}{stderr}");
-    // Where no GPU runs the kernel, the program says why, and what would.
-    if let Err(error) = bsr::gpu::Device::open_for("sm_90a") {
+    // Where no GPU runs the kernel or its fallbacks, the program says why, and what would.
+    if let Err(error) = bsr::gpu::Device::open_for("sm_70") {
         assert_eq!(stderr.trim_end(), error.to_string());
         assert!(stderr.contains("\n  help: "), "{stderr}");
     }
