@@ -117,7 +117,7 @@ impl Dtype {
 
     /// True for types that products are summed in.
     pub(crate) fn is_accumulator(self) -> bool {
-        matches!(self, Self::F32 | Self::F64 | Self::I32)
+        matches!(self, Self::F16 | Self::F32 | Self::F64 | Self::I32)
     }
 
     /// The type in which products of this type are summed.
@@ -127,6 +127,11 @@ impl Dtype {
             Self::F64 => Self::F64,
             Self::F16 | Self::BF16 | Self::F32 | Self::E4M3 | Self::E5M2 => Self::F32,
         }
+    }
+
+    /// 32-bit registers of `count` accumulators of this type: two sums of `f16` share one.
+    pub(crate) const fn registers(self, count: u32) -> u32 {
+        count * self.bytes() / 4
     }
 
     /// The type in which products of this type and `other` are summed: that of the two which is more precise.

@@ -255,6 +255,7 @@ templates! {
     "warp/prologue",
     "warp/stage",
     "warp/stage_boundary",
+    "warp/store_halves",
     "warp/store_stage",
     "scalar/atomic",
     "scalar/components",

@@ -68,6 +68,7 @@ fn check_f64(spec: &KernelSpec, errors: &mut PlanErrors) {
         let help = match (spec.mma, small_blocks::takes(&KernelSpec { mma: Mma::Scalar, ..*spec })) {
             (Mma::Scalar, _) => format!("{key} = {}", Dtype::F32),
             (_, true) => "mma = scalar".to_owned(),
+            (_, false) if key == "acc" => format!("{key} = {}", spec.a.accumulator()),
             (_, false) => format!("{key} = {}", Dtype::F16),
         };
         errors.push(PlanError::new(

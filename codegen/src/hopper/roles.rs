@@ -59,12 +59,12 @@ impl Roles {
         Self { consumers, threads, resident, entry_registers, producer_registers, consumer_registers }
     }
 
-    /// Can `ptxas` compile a WGMMA of `n` columns? It wants its accumulators within the registers at entry.
-    pub(crate) fn compiles(&self, n: u32) -> bool {
-        n / 2 + WGMMA_OVERHEAD <= self.entry_registers
+    /// Can `ptxas` compile a WGMMA of so many accumulators a thread? It wants them within the registers at entry.
+    pub(crate) fn compiles(&self, accumulators: u32) -> bool {
+        accumulators + WGMMA_OVERHEAD <= self.entry_registers
     }
 
-    /// Do `accumulators` f32 registers a thread fit?
+    /// Do `accumulators` registers a thread fit?
     pub(crate) fn holds(&self, accumulators: u32) -> bool {
         accumulators + CONSUMER_OVERHEAD <= self.consumer_registers
     }
@@ -74,8 +74,8 @@ impl Roles {
         accumulators + partials + PROMOTING_OVERHEAD <= self.consumer_registers
     }
 
-    /// Do the accumulators fit together with a packed 16-bit copy of them, kept while the next tile starts?
-    pub(crate) fn holds_with_packed(&self, accumulators: u32) -> bool {
-        self.holds(accumulators) && accumulators + accumulators / 2 + BETWEEN_TILES <= self.consumer_registers
+    /// Do the accumulators fit together with a 16-bit copy of `packed` registers, kept while the next tile starts?
+    pub(crate) fn holds_with_packed(&self, accumulators: u32, packed: u32) -> bool {
+        self.holds(accumulators) && accumulators + packed + BETWEEN_TILES <= self.consumer_registers
     }
 }

@@ -7,8 +7,8 @@
 use serde::Serialize;
 
 use super::wgmma::Sums;
-use crate::SplitK;
 use crate::plan::SplitForm;
+use crate::{Dtype, SplitK};
 
 /// Bytes of a flag in the workspace, and what places are multiples of.
 const FLAG: u32 = 128;
@@ -100,11 +100,16 @@ impl Exchange {
             let loads = parts(warpgroup, first, (0..size).map(part).collect());
             Collect { loads, sums: (0..size).map(sum).collect() }
         };
+        let (dtype, add) = match sums.dtype {
+            Dtype::F16 => ("b32", "add.rn.f16x2"),
+            Dtype::I32 => ("u32", "add.u32"),
+            _ => ("f32", "add.f32"),
+        };
         Self {
             name,
             lead,
-            dtype: if sums.is_integer { "u32" } else { "f32" },
-            add: if sums.is_integer { "add.u32" } else { "add.f32" },
+            dtype,
+            add,
             parts: parts(warpgroup, 0, (0..count).map(|i| sums.name(i)).collect()),
             collects: (0..count).step_by(COLLECTED as usize).map(collect).collect(),
         }

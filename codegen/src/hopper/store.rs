@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What the subtiles of a store have in common.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Store {
-    /// How two f32 become two 16-bit values.
+    /// How two f32 become two 16-bit values, or two f16 sums are kept.
     pub(crate) convert: &'static str,
     /// Subtiles of a tile.
     pub(crate) subtiles: u32,
@@ -20,12 +20,12 @@ pub(crate) struct Store {
     pub(crate) outer: &'static str,
 }
 
-/// Two f32 sums become one register of two 16-bit values.
+/// Two sums become one register of two 16-bit values.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Pack {
     to: String,
-    high: String,
-    low: String,
+    /// The upper and the lower f32 sum, or both f16 sums.
+    from: String,
 }
 
 impl Pack {
@@ -35,7 +35,12 @@ impl Pack {
     }
 
     pub(crate) fn of(to: String, high: String, low: String) -> Self {
-        Self { to, high, low }
+        Self { to, from: format!("{high}, {low}") }
+    }
+
+    /// A copy of two f16 sums.
+    pub(crate) fn copy(to: String, sums: String) -> Self {
+        Self { to, from: sums }
     }
 }
 

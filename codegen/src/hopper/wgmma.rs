@@ -22,11 +22,11 @@ pub(crate) const fn wgmma_k(dtype: Dtype) -> u32 {
 }
 
 /// What an instruction of `n` columns is called, with the types of its sums and of its operands.
-pub(crate) fn shape(n: u32, (a, b): (Dtype, Dtype)) -> String {
+pub(crate) fn shape(n: u32, sum: Dtype, (a, b): (Dtype, Dtype)) -> String {
     let k = wgmma_k(a);
     match a {
         Dtype::I8 => format!("m64n{n}k{k}.s32.s8.s8"),
-        _ => format!("m64n{n}k{k}.f32.{a}.{b}"),
+        _ => format!("m64n{n}k{k}.{sum}.{a}.{b}"),
     }
 }
 
@@ -45,16 +45,20 @@ pub(crate) fn register_modifiers(b: Major) -> String {
     format!(", 1, 1, {}", u32::from(b == Major::Mn))
 }
 
-/// The registers of a warpgroup's sums: `%f_acc0` and on, or `%r_acc0` and on of integers.
+/// The registers of a warpgroup's sums: `%f_acc0` and on of f32, else `%r_acc0` and on, with an integer or two f16 in each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sums {
     pub(crate) stem: &'static str,
-    pub(crate) is_integer: bool,
+    pub(crate) dtype: Dtype,
 }
 
 impl Sums {
     pub(crate) fn name(self, i: u32) -> String {
-        format!("{}_{}{i}", if self.is_integer { "%r" } else { "%f" }, self.stem)
+        format!("{}_{}{i}", if self.is_f32() { "%f" } else { "%r" }, self.stem)
+    }
+
+    pub(crate) fn is_f32(self) -> bool {
+        self.dtype == Dtype::F32
     }
 
     /// An operand list of some of them.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::remedy::{Planner, Remedies};
-use crate::KernelSpec;
+use crate::{Dtype, KernelSpec};
 
 /// One reason why a spec cannot be planned.
 #[derive(Clone)]
@@ -138,12 +138,31 @@ pub(crate) fn check_factors(spec: &KernelSpec, instruction: &str, errors: &mut P
         ));
     }
     let accumulator = spec.a.accumulator();
-    if spec.acc != accumulator {
+    if spec.acc == Dtype::F16 && spec.a == Dtype::F16 {
+        check_half_sums(spec, errors);
+    } else if spec.acc != accumulator {
         errors.push(PlanError::new(
             "acc",
             format!("products of {} cannot be accumulated in {}", spec.a, spec.acc),
-            format!("{instruction}s accumulate products of {} in {accumulator}", spec.a),
+            match (spec.acc, spec.a.is_fp8()) {
+                (Dtype::F16, true) => {
+                    format!("sums of {} have some 14 bits in the tensor cores, of which f16 would leave 11", spec.a)
+                }
+                _ => format!("{instruction}s accumulate products of {} in {accumulator}", spec.a),
+            },
             format!("acc = {accumulator}"),
+        ));
+    }
+}
+
+/// Sums of f16 are written as they are.
+fn check_half_sums(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.out != Dtype::F16 {
+        errors.push(PlanError::new(
+            "out",
+            format!("sums of f16 are not written as {}", spec.out),
+            format!("acc = f16 leaves 11 significant bits of a sum, and C of {} would have no more", spec.out),
+            "out = f16, or acc = f32",
         ));
     }
 }

@@ -136,7 +136,7 @@ struct Step {
 impl Tensor {
     fn new(dtype: Dtype) -> Self {
         let is_integer = dtype == Dtype::I8;
-        let sums = Sums { stem: "acc", is_integer };
+        let sums = Sums { stem: "acc", dtype: dtype.accumulator() };
         let count = WGMMA_M * RoofKernel::COLUMNS / 128;
         // Rows of 128 bytes of K in the 128-byte swizzle: groups of 8 rows are 1024 bytes, and 32 bytes of K are one instruction.
         let span = RoofKernel::SLAB_K_BYTES;
@@ -149,7 +149,7 @@ impl Tensor {
             })
         });
         Self {
-            shape: wgmma::shape(RoofKernel::COLUMNS, (dtype, dtype)),
+            shape: wgmma::shape(RoofKernel::COLUMNS, sums.dtype, (dtype, dtype)),
             modifiers: wgmma::modifiers(dtype, k_major),
             sums: sums.list(0..count),
             accumulators: (0..count).map(|i| sums.name(i)).collect(),

@@ -221,7 +221,7 @@ fn reports_of_dtypes_and_reserved_words() {
         "dtypes",
         &reports(&[
             "bm = 64, bn = 128, bk = 32, dtype = fp16",
-            "bm = 64, bn = 128, bk = 32, dtype = f32, acc = f16, out = float",
+            "bm = 64, bn = 128, bk = 32, dtype = f32, acc = bf16, out = float",
             "bm = 64, bn = 128, bk = 32, a = e4m3, b = e5m2, out = i8",
             "bm = 64, bn = 128, bk = 32, mma = mma_sync, op = sdd",
             "bm = 64, bn = 128, bk = 32, mma = \"wmma\", op = dds",

@@ -26,7 +26,7 @@ const LAUNCHED: [&str; 5] = [
     WHOLE[1],
 ];
 
-const ACCEPTED: [&str; 25] = [
+const ACCEPTED: [&str; 28] = [
     "bm = 64, bn = 256, bk = 64, swap = off, pack = 2",
     "bm = 128, bn = 16, bk = 128, split = auto, pdl = early",
     LAUNCHED[0],
@@ -52,9 +52,15 @@ const ACCEPTED: [&str; 25] = [
     "bm = 128, bn = 128, bk = 128, op = dds, out = f32",
     "bm = 128, bn = 128, bk = 24, op = dds, transpose = on",
     "bm = 128, bn = 256, bk = 40",
+    "bm = 256, bn = 256, bk = 64, acc = f16",
+    "bm = 256, bn = 512, bk = 64, acc = f16",
+    "bm = 128, bn = 256, bk = 64, acc = f16, swap = off, pack = 2",
 ];
 
-const REFUSED: [&str; 51] = [
+const REFUSED: [&str; 54] = [
+    "bm = 128, bn = 128, bk = 64, acc = f16, out = f32",
+    "bm = 128, bn = 128, bk = 64, dtype = e4m3, acc = f16",
+    "bm = 128, bn = 128, bk = 64, op = sdd, acc = f16",
     "bm = 100, bn = 128, bk = 112",
     "bm = 64, bn = 128, bk = 112, swap = off, pack = 4",
     "bm = 256, bn = 128, bk = 64, swap = off, pack = 2, cluster = 2",

@@ -69,6 +69,7 @@ const SECTIONS: [(&str, &[Row]); 12] = [
         &[
             row("`accumulate = atomic`", "accumulate = atomic, out = f32"),
             row("`accumulate = register`", "accumulate = register"),
+            row("`acc = f16`", "acc = f16"),
             row("`dtype = e4m3, accumulate = fast`", "dtype = e4m3, accumulate = fast"),
             row("`dtype = e4m3, accumulate = promoted`", "dtype = e4m3, accumulate = promoted"),
             row("`dtype = e4m3, scale = tensor`", "dtype = e4m3, scale = tensor"),

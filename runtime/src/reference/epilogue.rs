@@ -5,7 +5,7 @@ use bsr_codegen::{Dtype, KernelSpec, Refusal};
 use rayon::prelude::*;
 
 use super::bounds::{Bounds, magnitudes, off};
-use super::tolerance::{f32_sums, half_ulp, short_sums, spec_accumulate};
+use super::tolerance::{f32_sums, half_ulp, spec_short_sums};
 use super::{Comparison, product_rows};
 use crate::epilogue::{Input, Inputs};
 use crate::{Bsr, DenseView, Element as Value};
@@ -151,7 +151,7 @@ pub(super) fn judged(
     magnitudes: Magnitudes<'_>,
     evaluate: impl Fn(Off<'_>) -> Evaluated,
 ) -> Fused {
-    let sums = f32_sums(spec.a, k) + short_sums(spec.a, k, spec_accumulate(spec));
+    let sums = f32_sums(spec.a, k) + spec_short_sums(spec, k);
     let norm =
         |values: &mut dyn Iterator<Item = f64>| values.filter(|x| x.is_finite()).map(|x| x * x).sum::<f64>().sqrt();
     let count = product.len().max(1) as f64;

@@ -4,7 +4,7 @@ use bsr_codegen::{Accumulate, Dtype, KernelSpec, Mma};
 
 /// The greatest relative Frobenius error of a right result of a spec's kernel; see [`tolerance`].
 pub fn tolerance_of(spec: &KernelSpec, k: usize) -> f64 {
-    tolerance(spec.a, spec.out, k, spec_accumulate(spec))
+    tolerance(spec.a, spec.out, k, spec_accumulate(spec)) + half_sums(spec.acc, k)
 }
 
 /// What of a spec decides how far a right result may be from the reference, beside its operands: the type of C, and how it sums.
@@ -56,6 +56,12 @@ pub(super) fn spec_accumulate(spec: &KernelSpec) -> Option<Accumulate> {
 /// - *f16 and bf16 on CUDA cores*, under [`Accumulate::Register`], may be summed two at a time in their own type, in
 ///   chains of 16 products of f16 or 8 of bf16, which f32 sums collect: 0.29 sqrt(n + 1) u for chains of n, that is
 ///   1.2 u or 0.9 u whatever k is, since the errors of chains are independent. The bound is `sqrt(n) * u`.
+/// - *f16 on tensor cores*, under `acc = f16`, is added to [`tolerance`] by [`tolerance_of`]. Some products and the
+///   accumulator are summed in more bits and rounded to the nearest f16 once: 4 products on a V100, more on later GPUs
+///   (Fasi, Higham, Mikaitis, Pranesh: Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021), 16 on
+///   the simulator. s roundings of growing sums are a random walk to 0.28 sqrt(s) u of the last one. The bound is
+///   `sqrt(s) * u` with `s = ceil(k / 4)`, u = 2^-11: 2.8e-3 for 128 products, 1.6e-2 for 4096. It has no number for
+///   sums beyond 65504, the largest f16.
 pub fn tolerance(a: Dtype, out: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
     if out.is_integer() {
         return 0.0;
@@ -67,6 +73,9 @@ pub fn tolerance(a: Dtype, out: Dtype, k: usize, accumulate: Option<Accumulate>)
 const FP8_DEPTH: usize = 32;
 /// Products that the tensor core sums before they are promoted.
 const PROMOTED: usize = 128;
+
+/// Products that a tensor core sums, at least, before it rounds a sum to f16.
+const HALF_DEPTH: usize = 4;
 
 /// Half an ulp, relative: 2^-p with p significant bits.
 pub(crate) fn half_ulp(dtype: Dtype) -> f64 {
@@ -106,7 +115,17 @@ pub(crate) fn product_and_squares(a: &[f64], b: &[f64]) -> [f64; 2] {
     sums
 }
 
-pub(super) fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
+/// What a spec's sums are off by for their number of bits.
+pub(super) fn spec_short_sums(spec: &KernelSpec, k: usize) -> f64 {
+    short_sums(spec.a, k, spec_accumulate(spec)) + half_sums(spec.acc, k)
+}
+
+/// What rounding sums to f16 adds, of accumulators of that type.
+fn half_sums(acc: Dtype, k: usize) -> f64 {
+    if acc == Dtype::F16 { (k.div_ceil(HALF_DEPTH) as f64).sqrt() * half_ulp(acc) } else { 0.0 }
+}
+
+fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
     let chain = |length: f64| if accumulate == Some(Accumulate::Register) { length.sqrt() * half_ulp(a) } else { 0.0 };
     match a {
         Dtype::E4M3 | Dtype::E5M2 => {
@@ -237,6 +256,24 @@ mod tests {
             let bound = |a| tolerance(a, Dtype::F32, k, Some(Accumulate::Register));
             holds(error_of::<f16, f32>(k, in_chains::<f16>(16)), bound(Dtype::F16), 8.0, "f16");
             holds(error_of::<bf16, f32>(k, in_chains::<bf16>(8)), bound(Dtype::BF16), 8.0, "bf16");
+        }
+    }
+
+    /// As tensor cores do it that round after 4 products, and after 16; f32 sums keep far within the bound.
+    #[test]
+    fn sums_of_f16_keep_within_the_bound() {
+        let spec: KernelSpec = "bm = 64, bn = 64, bk = 64, acc = f16".parse().expect("a spec");
+        let rounded_every = |depth: usize| {
+            move |products: &[f64]| {
+                let add = |sum: f64, products: &[f64]| f16::from_f64(sum + products.iter().sum::<f64>()).to_f64();
+                products.chunks(depth).fold(0.0, add)
+            }
+        };
+        for k in LENGTHS {
+            let bound = tolerance_of(&spec, k);
+            holds(error_of::<f16, f16>(k, rounded_every(4)), bound, 6.0, "4 products");
+            holds(error_of::<f16, f16>(k, rounded_every(16)), bound, 12.0, "16 products");
+            assert!(bound > tolerance(Dtype::F16, Dtype::F16, k, None));
         }
     }
 

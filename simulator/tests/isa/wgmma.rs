@@ -109,15 +109,52 @@ fn b(n: u32, k: u32) -> f32 {
     f16::from_f32((v as f32 - 2045.0) / 611.0).to_f32()
 }
 
-fn kernel(left: Operand, right: Operand, registers: bool) -> String {
+/// The type of D: f32, or f16, of which a register has two neighbouring columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sum {
+    F32,
+    F16,
+}
+
+impl Sum {
+    fn bytes(self) -> u32 {
+        if self == Self::F16 { 2 } else { 4 }
+    }
+
+    fn name(self) -> &'static str {
+        if self == Self::F16 { "f16" } else { "f32" }
+    }
+
+    /// From the thread's registers to its places in D, `n` columns wide, at `%rd4`.
+    fn stores(self, n: u32) -> String {
+        let registers = 0..n / 4;
+        match self {
+            Self::F32 => registers
+                .map(|i| format!("st.global.v2.f32 [%rd4 + {}], {{%f{}, %f{}}};\n", 4 * pair(n, i), 2 * i, 2 * i + 1))
+                .collect(),
+            Self::F16 => registers.map(|i| format!("st.global.b32 [%rd4 + {}], %h{i};\n", 2 * pair(n, i))).collect(),
+        }
+    }
+}
+
+/// Where in D, from the thread's first element on, pair `i` of its columns is.
+fn pair(n: u32, i: u32) -> u32 {
+    i / 2 * 8 + i % 2 * 8 * n
+}
+
+fn kernel(left: Operand, right: Operand, registers: bool, sum: Sum) -> String {
     let n = right.mn;
-    let accs = (0..n / 2).map(|i| format!("%f{i}")).collect::<Vec<_>>().join(", ");
+    let accs: Vec<String> = match sum {
+        Sum::F32 => (0..n / 2).map(|i| format!("%f{i}")).collect(),
+        Sum::F16 => (0..n / 4).map(|i| format!("%h{i}")).collect(),
+    };
+    let accs = accs.join(", ");
     let b_at = left.bytes().next_multiple_of(1024);
     let bar = b_at + right.bytes().next_multiple_of(1024);
     let mut text = format!(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
          .visible .entry k(.param .align 64 .b8 ma[128], .param .align 64 .b8 mb[128], .param .u64 out, .param .u64 a_values)\n.maxntid 128, 1, 1\n{{\n\
-         .reg .b32 %r<32>;\n.reg .b64 %rd<16>;\n.reg .f32 %f<{}>;\n.reg .pred %p<4>;\n\
+         .reg .b32 %r<32>;\n.reg .b64 %rd<16>;\n.reg .f32 %f<{}>;\n.reg .b32 %h<64>;\n.reg .pred %p<4>;\n\
          mov.u32 %r0, %tid.x;\nmov.u32 %r1, smem;\nmov.u32 %r4, 0;\nadd.u32 %r5, %r1, {bar};\n\
          mov.b64 %rd0, ma;\ncvta.param.u64 %rd0, %rd0;\nmov.b64 %rd1, mb;\ncvta.param.u64 %rd1, %rd1;\n\
          setp.ne.u32 %p0, %r0, 0;\n@%p0 bra $made;\nmbarrier.init.shared::cta.b64 [%r5], 1;\nfence.proxy.async;\n\
@@ -160,16 +197,16 @@ fn kernel(left: Operand, right: Operand, registers: bool) -> String {
             format!("{}, {}", u8::from(left.mn_major), u8::from(right.mn_major))
         };
         text += &format!(
-            "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{{accs}}}, {a_operand}, %rd3, %p2, 1, 1, {trans};\nsetp.eq.u32 %p2, 0, 0;\n"
+            "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n{n}k16.{}.f16.f16 {{{accs}}}, {a_operand}, %rd3, %p2, 1, 1, {trans};\nsetp.eq.u32 %p2, 0, 0;\n",
+            sum.name()
         );
         text += "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
     }
-    text += &format!("ld.param.u64 %rd4, [out];\nmad.lo.u32 %r10, %r6, {n}, %r7;\nmad.wide.u32 %rd4, %r10, 4, %rd4;\n");
-    for i in (0..n / 2).step_by(2) {
-        let at = i / 4 * 8 + i / 2 % 2 * 8 * n;
-        text += &format!("st.global.v2.f32 [%rd4 + {}], {{%f{i}, %f{}}};\n", at * 4, i + 1);
-    }
-    text + "ret;\n}\n"
+    text += &format!(
+        "ld.param.u64 %rd4, [out];\nmad.lo.u32 %r10, %r6, {n}, %r7;\nmad.wide.u32 %rd4, %r10, {}, %rd4;\n",
+        sum.bytes()
+    );
+    text + &sum.stores(n) + "ret;\n}\n"
 }
 
 /// A case on the simulator: its launch, its memory after the run, and the output.
@@ -181,12 +218,12 @@ struct Ran {
     values: BufferId,
 }
 
-fn run(left: Operand, right: Operand, registers: bool) -> Ran {
-    let text = kernel(left, right, registers);
+fn run(left: Operand, right: Operand, registers: bool, sum: Sum) -> Ran {
+    let text = kernel(left, right, registers, sum);
     let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut memory = GlobalMemory::new();
     let (ma, mb) = (left.map(&mut memory, a), right.map(&mut memory, b));
-    let out = memory.alloc((64 * right.mn * 4) as usize, 128);
+    let out = memory.alloc((64 * right.mn * sum.bytes()) as usize, 128);
     let values = (0..64 * K).flat_map(|i| f16::from_f32(a(i / K, i % K)).to_le_bytes()).collect();
     let values = memory.upload(values, 128);
     let launch = Launch {
@@ -202,7 +239,7 @@ fn run(left: Operand, right: Operand, registers: bool) -> Ran {
 }
 
 fn check(left: Operand, right: Operand, registers: bool) {
-    let ran = run(left, right, registers);
+    let ran = run(left, right, registers, Sum::F32);
     for m in 0..64 {
         for n in 0..right.mn {
             let at = ((m * right.mn + n) * 4) as usize;
@@ -241,6 +278,23 @@ fn all_layouts_of_both_operands_and_a_from_registers() {
     }
 }
 
+/// Sums of f16 are made in single precision within an instruction and rounded by each: to the nearest, ties to even.
+#[test]
+fn sums_of_f16_are_rounded_once_an_instruction() {
+    for (n, registers) in [(8, false), (24, false), (64, true), (256, false)] {
+        let (left, right) = [64, n].map(|mn| Operand { mn, span: 128, mn_major: false }).into();
+        let ran = run(left, right, registers, Sum::F16);
+        for (m, n) in (0..64).flat_map(|m| (0..right.mn).map(move |n| (m, n))) {
+            let at = ((m * right.mn + n) * 2) as usize;
+            let got = f16::from_le_bytes(ran.memory.bytes(ran.out)[at..at + 2].try_into().unwrap());
+            let instruction = |sum: f16, j: u32| {
+                f16::from_f32((16 * j..16 * j + 16).fold(sum.to_f32(), |sum, k| sum + a(m, k) * b(n, k)))
+            };
+            assert_eq!(got, (0..K / 16).fold(f16::ZERO, instruction), "n = {}, at {m}, {n}", right.mn);
+        }
+    }
+}
+
 /// Writes kernels, inputs and the simulator's output to `$BSR_SIM_DUMP`, for `tests/device/agree.cu`.
 #[test]
 #[ignore = "feeds a comparison on a GPU"]
@@ -249,7 +303,7 @@ fn dump_for_a_device() {
     std::fs::create_dir_all(&dir).unwrap();
     let mut list = String::new();
     for (id, (left, right, registers)) in all_cases(&[24, 136]).into_iter().enumerate() {
-        let ran = run(left, right, registers);
+        let ran = run(left, right, registers, Sum::F32);
         list += &format!("{id} {} {}", ran.launch.shared_bytes, right.mn);
         let mut parts = Vec::new();
         for p in &ran.launch.params[..2] {

@@ -61,7 +61,7 @@ impl KernelPlan for BlockRowsPlan {
             row("WGMMA", format!("m64n{}k{unit}", t.wg_n), product),
         ]);
         let share = format!("{} x {} {} / 128 threads", t.wg_m, t.wg_n, s.acc);
-        let [threads, accumulators, registers] = table::roles(&t.roles, (t.accumulators(), share));
+        let [threads, accumulators, registers] = table::roles(&t.roles, (self.accumulators(), share));
         rows.extend([threads, accumulators]);
         if s.a.bytes() == 1 {
             rows.push(row("sums", if self.precision.promoted { "promoted" } else { "direct" }, self.sum_words()));
@@ -86,7 +86,7 @@ impl KernelPlan for BlockRowsPlan {
             table::staging(staging, consumers, &regions, e.subtiles()),
             table::barriers(&m.ring),
             table::shared_memory(m.total, &self.arch),
-            table::store_order(e.overlapped.then(|| (t.accumulators() / 2, e.subtiles()))),
+            table::store_order(e.overlapped.then(|| (t.sums() / 2, e.subtiles()))),
         ]);
         rows.extend(self.workspace().map(|workspace| workspace.row(s.split)));
         rows.extend(self.fused.as_ref().map(|fused| {

@@ -23,7 +23,7 @@ impl SwapAbPlan {
         rows.push(row("operands", "swap-AB", self.why.clone()));
         rows.extend(self.cta_tile_rows());
         let share = format!("{} x {} {} / 128 threads", tile.tile_rows(), tile.columns(), spec.acc);
-        rows.extend(table::roles(&tile.roles, (tile.accumulators(), share)));
+        rows.extend(table::roles(&tile.roles, (tile.accumulators(spec.acc), share)));
         rows.push(self.k_row());
         rows.push(table::operand("B panel", &self.dense, "MN-major"));
         rows.push(table::operand("block", &self.sparse, "MN-major"));

@@ -29,7 +29,7 @@ impl KernelPlan for WarpPlan {
         let (warps_of_cta, sets) = (threads / 32, if self.tiling.buffered { 2 } else { 1 });
         let how = if cp_async { "cp.async" } else { "through registers" };
         let (fragments, fragment) = (format!("{} x {}", parts.0, parts.1), format!("{} x {}", fragment.0, fragment.1));
-        let accumulators = self.tiling.accumulators();
+        let accumulators = self.tiling.accumulators(&self.spec);
         let row = |what: &str, value: String, why: String| [what.to_owned(), value, why];
         vec![
             row("sparsity block", format!("{bm} x {bk}"), format!("{a} values, {} B a block", bm * bk * a.bytes())),

@@ -8,15 +8,17 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Small kernels whose text is kept, part by part.
-const KEPT: [&str; 4] = [
+const KEPT: [&str; 6] = [
     "bm = 32, bn = 32, bk = 32, mma = mma_sync, warps = (1, 1)",
     "bm = 16, bn = 32, bk = 48, mma = mma_sync, dtype = e4m3, warps = (1, 1), stages = 2, c_layout = col",
     "bm = 32, bn = 32, bk = 48, mma = wmma, dtype = bf16, k_step = 32, warps = (1, 1), stages = 2",
     "bm = 16, bn = 32, bk = 32, mma = wmma, arch = sm_70, b_layout = col, warps = (1, 1)",
+    "bm = 16, bn = 32, bk = 32, mma = mma_sync, acc = f16, warps = (1, 1), stages = 2, c_layout = col",
+    "bm = 16, bn = 32, bk = 32, mma = wmma, acc = f16, warps = (1, 1), stages = 2",
 ];
 
 /// What stands for something: the flagship, large tiles, blocks that are gathered, padded or unevenly divided.
-const CHOSEN: [&str; 24] = [
+const CHOSEN: [&str; 29] = [
     "bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "bm = 128, bn = 128, bk = 128, mma = mma_sync, arch = sm_90a",
     "bm = 128, bn = 256, bk = 128, mma = mma_sync, arch = sm_90a",
@@ -41,9 +43,14 @@ const CHOSEN: [&str; 24] = [
     "bm = 128, bn = 128, bk = 64, mma = wmma, shape = m32n8k16",
     "bm = 128, bn = 128, bk = 64, mma = wmma, shape = m8n32k16",
     "bm = 8, bn = 32, bk = 16, mma = wmma, shape = m8n32k16",
+    "bm = 256, bn = 128, bk = 64, mma = mma_sync, acc = f16, warps = (2, 2)",
+    "bm = 128, bn = 256, bk = 128, mma = mma_sync, acc = f16, arch = sm_90a",
+    "bm = 256, bn = 128, bk = 64, mma = wmma, acc = f16, warps = (2, 2), b_layout = col, c_layout = col",
+    "bm = 128, bn = 128, bk = 112, mma = wmma, acc = f16, arch = sm_70",
+    "bm = 32, bn = 64, bk = 48, mma = wmma, shape = m32n8k16, acc = f16, c_layout = col",
 ];
 
-const REFUSED: [&str; 29] = [
+const REFUSED: [&str; 32] = [
     "bm = 100, bn = 128, bk = 112, mma = mma_sync",
     "bm = 128, bn = 100, bk = 112, mma = mma_sync",
     "bm = 128, bn = 128, bk = 24, mma = mma_sync",
@@ -54,6 +61,9 @@ const REFUSED: [&str; 29] = [
     "bm = 128, bn = 128, bk = 64, mma = wmma, dtype = e4m3",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, a = f16, b = bf16",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, acc = i32",
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, acc = f16, out = f32",
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, acc = f16, dtype = e4m3",
+    "bm = 128, bn = 128, bk = 64, mma = wmma, acc = f16, dtype = bf16",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, out = i32",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, out = e4m3",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, dtype = e4m3, b_layout = row",
@@ -90,7 +100,7 @@ fn plans_refused() {
 #[test]
 fn text() {
     golden("warp_whole", plan(KEPT[0]).ptx().text());
-    for (text, name) in KEPT[1..].iter().zip(["fp8", "wmma", "volta"]) {
+    for (text, name) in KEPT[1..].iter().zip(["fp8", "wmma", "volta", "f16_sums", "wmma_f16_sums"]) {
         let ptx = plan(text).ptx();
         golden(&format!("warp_tiles_{name}"), section(ptx.text(), "Tiles"));
         golden(&format!("warp_epilogue_{name}"), section(ptx.text(), "Epilogue"));
@@ -195,6 +205,7 @@ fn any_spec() -> impl Strategy<Value = String> {
         select(vec!["mma_sync", "wmma", "wmma, shape = m32n8k16", "wmma, shape = m8n32k16"]),
         knob("dtype", &["f16", "bf16", "e4m3", "e5m2", "i8"]),
         knob("out", &["f16", "bf16", "f32", "e4m3", "i32"]),
+        knob("acc", &["f16"]),
         knob("arch", &["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"]),
         knob("b_layout", &["row", "col"]),
         knob("c_layout", &["row", "col"]),
@@ -202,7 +213,9 @@ fn any_spec() -> impl Strategy<Value = String> {
         knob("stages", &["2", "3", "4", "6", "9"]),
         knob("k_step", &["16", "32", "48", "64", "128", "256"]),
     );
-    ((size(), size(), size()), words).prop_map(|((bm, bn, bk), (mma, a, out, arch, b, c, warps, stages, k_step))| {
-        format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = {mma}{a}{out}{arch}{b}{c}{warps}{stages}{k_step}")
-    })
+    ((size(), size(), size()), words).prop_map(
+        |((bm, bn, bk), (mma, a, out, acc, arch, b, c, warps, stages, k_step))| {
+            format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = {mma}{a}{out}{acc}{arch}{b}{c}{warps}{stages}{k_step}")
+        },
+    )
 }

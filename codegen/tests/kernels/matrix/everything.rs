@@ -285,6 +285,39 @@ const GROUPS: &[Group] = &[
         axes: &[&["", "dtype = bf16"], &["", "d = 192", "stages = 2"]],
         draws: 6,
     },
+    Group {
+        base: "acc = f16",
+        bm: &[64, 128, 192, 256, 512],
+        bn: &[128, 256, 64, 192, 16, 512],
+        bk: &[64, 112, 32, 24],
+        axes: &[
+            LAYOUTS,
+            OPERATIONS,
+            EPILOGUES,
+            &["", "cluster = 2", "consumers = 1", "consumers = 3", "split = auto", "swap = off, pack = 2"],
+        ],
+        draws: 80,
+    },
+    Group {
+        base: "acc = f16, swap = on",
+        bm: &[32, 8, 96, 200],
+        bn: &[128, 64, 256],
+        bk: &[32, 16, 64],
+        axes: &[LAYOUTS, OPERATIONS, EPILOGUES, &["", "split = auto", "consumers = 1"]],
+        draws: 30,
+    },
+    Group {
+        base: "acc = f16",
+        bm: &[64, 16, 256],
+        bn: &[128, 64, 256],
+        bk: &[64, 16, 112],
+        axes: &[
+            &["mma = mma_sync", "mma = wmma", "mma = wmma, arch = sm_70", "mma = wmma, shape = m8n32k16"],
+            LAYOUTS,
+            &["", "warps = (2, 2)", "stages = 2"],
+        ],
+        draws: 30,
+    },
 ];
 
 /// The plans of the matrix, each once, in the order of their specs.

@@ -46,7 +46,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 161] = [
+const CHOSEN: [&str; 176] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -208,6 +208,22 @@ const CHOSEN: [&str; 161] = [
     "bm = 32, bn = 256, bk = 32, batch = on, split = auto",
     "bm = 16, bn = 128, bk = 16, batch = on, split = 4, pdl = on",
     "bm = 40, bn = 128, bk = 24, batch = on, split = 2, op = dds, out = f32, c_layout = col",
+    // Sums of f16: overlapped and serial stores, every layout, packed rows, divided K, an epilogue, swap-AB.
+    "bm = 128, bn = 128, bk = 64, acc = f16",
+    "bm = 256, bn = 256, bk = 64, acc = f16",
+    "bm = 256, bn = 512, bk = 64, acc = f16",
+    "bm = 512, bn = 256, bk = 112, acc = f16, cluster = 2",
+    "bm = 64, bn = 256, bk = 32, acc = f16, b_layout = col, c_layout = col",
+    "bm = 192, bn = 192, bk = 64, acc = f16, consumers = 3",
+    "bm = 256, bn = 256, bk = 64, acc = f16, consumers = 1",
+    "bm = 128, bn = 256, bk = 64, acc = f16, swap = off, pack = 2",
+    "bm = 128, bn = 256, bk = 64, acc = f16, split = auto",
+    "bm = 256, bn = 256, bk = 64, acc = f16, permute = on",
+    "bm = 256, bn = 256, bk = 64, acc = f16, beta = on",
+    "bm = 256, bn = 256, bk = 64, acc = f16, epilogue = \"|bias: Rows<f32>| (acc + bias, row_sum(acc))\"",
+    "bm = 32, bn = 128, bk = 32, acc = f16",
+    "bm = 32, bn = 128, bk = 32, acc = f16, split = auto, c_layout = col",
+    "bm = 32, bn = 128, bk = 32, acc = f16, epilogue = \"|bias: Rows<f32>, res: Dense<f16>| (acc + bias + res, row_sum(acc))\"",
 ];
 
 /// The plans of the chosen specs, and one for every pair of block sizes. The other axes are stepped through with strides

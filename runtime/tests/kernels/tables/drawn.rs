@@ -1,8 +1,10 @@
 //! Every value of every key is in a row of some table; here are those that no other table has a reason to draw.
 
 use super::{assert_launchable, block_as_read, parse, shape_of};
-use super::{batch, dds, epilogue, fp8, int8, packed, permuted, scalar, sdd, sdd_fused, small_blocks, spgemm, split};
-use super::{sample_cases, split_swap_ab, swap_ab, transposed, warp, wgmma};
+use super::{
+    batch, dds, epilogue, fp8, half_sums, int8, packed, permuted, scalar, sdd, sdd_fused, small_blocks, spgemm,
+};
+use super::{sample_cases, split, split_swap_ab, swap_ab, transposed, warp, wgmma};
 use crate::case::{Blocks, Case};
 use crate::drawn::{PRODUCTS, missing};
 use crate::run::run_table;
@@ -88,6 +90,7 @@ fn every_value_of_every_key_is_drawn() {
         dds::all(),
         epilogue::all(),
         fp8::all(),
+        half_sums::all(),
         int8::all(),
         packed::all(),
         scalar::all(),

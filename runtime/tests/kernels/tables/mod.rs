@@ -8,6 +8,7 @@ mod dds;
 mod drawn;
 mod epilogue;
 mod fp8;
+mod half_sums;
 mod int8;
 mod packed;
 mod permuted;

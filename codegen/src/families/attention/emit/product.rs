@@ -58,7 +58,7 @@ pub(super) fn scores(plan: &AttentionPlan) -> Scores {
         scale_d: if k == 0 { "%p_overwrite" } else { "%p_add" },
     };
     Scores {
-        shape: shape(t.step, (plan.spec.a, plan.spec.b)),
+        shape: shape(t.step, plan.spec.acc, (plan.spec.a, plan.spec.b)),
         modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
         held_modifiers: register_modifiers(Major::K),
         sums: register_list((0..t.step / 2).map(sum)),
@@ -74,7 +74,7 @@ pub(super) fn output(plan: &AttentionPlan) -> Output {
         value: plan.values.k_offset(number * depth) / UNIT,
     };
     Output {
-        shape: shape(t.columns, (plan.spec.a, plan.spec.b)),
+        shape: shape(t.columns, plan.spec.acc, (plan.spec.a, plan.spec.b)),
         modifiers: register_modifiers(Major::Mn),
         sums: register_list((0..t.columns / 2).map(out)),
         registers: (0..t.columns / 2).map(out).collect(),

@@ -69,7 +69,7 @@ pub(super) fn products(plan: &GradientPlan) -> [Product; 2] {
             scale_d: if k == 0 { "%p_overwrite" } else { "%p_add" },
         };
         Product {
-            shape: shape(t.step, (plan.spec.a, plan.spec.b)),
+            shape: shape(t.step, plan.spec.acc, (plan.spec.a, plan.spec.b)),
             modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
             held_modifiers: register_modifiers(Major::K),
             sums: register_list((0..t.step / 2).map(sum)),
@@ -102,7 +102,7 @@ fn gradient(plan: &GradientPlan, number: usize, columns: u32, [sum, fragment]: [
         passing: transposed.k_offset(at * depth) / UNIT,
     };
     Gradient {
-        shape: shape(columns, (plan.spec.a, plan.spec.b)),
+        shape: shape(columns, plan.spec.acc, (plan.spec.a, plan.spec.b)),
         modifiers: register_modifiers(Major::Mn),
         sums: register_list((0..columns / 2).map(sum)),
         descriptor: format!(

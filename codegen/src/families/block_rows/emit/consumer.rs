@@ -64,7 +64,7 @@ pub(super) fn mainloop(plan: &BlockRowsPlan, subtiles: &[store::Subtile]) -> Mai
         requests: e.has_tile && !plan.spec.split.is_on(),
     };
     let (a, b) = (plan.view.sparse_type, plan.view.dense_type);
-    let instruction = (shape(t.wg_n, (a, b)), modifiers(a, (plan.a.major, plan.b.major)));
+    let instruction = (shape(t.wg_n, plan.spec.acc, (a, b)), modifiers(a, (plan.a.major, plan.b.major)));
     Mainloop::new(&order, instruction, subtiles, |index, label, first| stage(plan, index, label, first))
 }
 
@@ -90,7 +90,7 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
 
 /// All products of a stage, added to the tile's accumulators by the tensor core.
 fn direct(plan: &BlockRowsPlan, width: u32, first: bool) -> Group {
-    let (rows, count) = (plan.tiling.row_groups(), plan.tiling.wg_n / 2);
+    let (rows, count) = (plan.tiling.row_groups(), plan.spec.acc.registers(plan.tiling.wg_n / 2));
     let wgmmas = slices(plan, width)
         .flat_map(|(sub_stage, at)| (0..rows).map(move |group| (sub_stage, at, group)))
         .map(|(sub_stage, at, group)| {

@@ -86,7 +86,7 @@ impl Context {
         let operand = e.has_tile.then_some((m.tile_offset, t.roles.consumers));
         let subtiles = store::subtiles(plan);
         Self {
-            tile: Tile { tiling: *t, accumulators: t.accumulators(), dtype: plan.spec.out.to_string() },
+            tile: Tile { tiling: *t, accumulators: plan.accumulators(), dtype: plan.spec.out.to_string() },
             roles: t.roles,
             // Two warps fill a stage of a kernel that reads the sparse operand early.
             ring: m.ring.context(if plan.spec.pdl == Pdl::Early { 2 } else { 1 }, operand),

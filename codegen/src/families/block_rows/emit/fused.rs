@@ -8,11 +8,13 @@ use serde::Serialize;
 use super::super::plan::BlockRowsPlan;
 use super::collect;
 use super::staging::Staging;
-use crate::Layout;
+use super::store::{has_half_sums, pair_of_c};
+use super::sums::sums;
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
 use crate::hopper::fused::{self, COLUMN_BATCH, FullOperand, Load, Pair, Vector, elements, red, unpack};
 use crate::hopper::store::Pack;
+use crate::{Dtype, Layout};
 
 /// The context of the `fused_*` templates.
 #[derive(Clone, Debug, Serialize)]
@@ -152,7 +154,7 @@ impl<'p> Emitter<'p> {
         let overlapped = self.plan.epilogue.overlapped;
         let pair = |t: u32| {
             let mut pair = self.pair(8 * t, &groups, &|group| group * n / 2 + 4 * t, &|_, _| String::new());
-            if overlapped {
+            if overlapped && !has_half_sums(self.plan) {
                 let packs = |group: &u32| [0, 1].map(|half| Pack::new("acc", group * n / 4 + 2 * t + half));
                 pair.packs.extend(groups.iter().flat_map(packs));
             }
@@ -172,8 +174,18 @@ impl<'p> Emitter<'p> {
         let mut pair = fused::pair(&self.lines, program, offset, program.reduction().is_some());
         let columns = self.collects_columns();
         pair.elements.extend(columns.into_iter().flat_map(collect::start));
+        let halves = |group: u32, half: u32| (first(group) / 2 + half, ["%f_sum_low", "%f_sum_high"]);
+        let is_half = has_half_sums(self.plan);
         for (&group, half, column) in elements(groups) {
-            let acc = format!("%f_acc{}", first(group) + 2 * half + column);
+            let (number, of_pair) = halves(group, half);
+            let acc = if is_half {
+                of_pair[column as usize].to_owned()
+            } else {
+                format!("%f_acc{}", first(group) + 2 * half + column)
+            };
+            if is_half && column == 0 {
+                pair.elements.extend(unpack(Dtype::F16, &sums(self.plan).name(number), of_pair));
+            }
             let tile = tile(half, column);
             let row = 2 * group + half;
             pair.elements.extend(self.lines.element(&At { acc: &acc, row, column, tile: &tile }));
@@ -183,6 +195,10 @@ impl<'p> Emitter<'p> {
                 && let Some(collect) = self.lines.collect(&total, "%f_collected")
             {
                 pair.elements.push(format!("@{} {collect}", ["%p_any", "%p_both"][column as usize]));
+            }
+            if is_half && column == 1 {
+                let [low, high] = of_pair;
+                pair.elements.push(format!("cvt.rn.f16x2.f32 {}, {high}, {low}", pair_of_c(self.plan, number)));
             }
         }
         pair.elements.extend(columns.into_iter().flat_map(|reduction| collect::finish(&self.lines, reduction, offset)));

@@ -76,8 +76,8 @@ impl Packed {
             map_rows: plan.view.rows / plan.a.rows_per_line,
             rows_per_line_shift: plan.a.rows_per_line.trailing_zeros(),
             members: (0..t.pack).map(member).collect(),
-            sums: (0..t.accumulators()).map(|i| sums.name(i)).collect(),
-            zero: if sums.is_integer { "mov.u32" } else { "mov.f32" },
+            sums: (0..plan.accumulators()).map(|i| sums.name(i)).collect(),
+            zero: if sums.is_f32() { "mov.f32" } else { "mov.u32" },
             steps: (0..k.steps).map(step).collect(),
         })
     }

@@ -55,7 +55,7 @@ struct Product {
 
 impl Finish {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
-        let count = plan.tiling.accumulators();
+        let count = plan.tiling.sums();
         let integers = plan.precision.accumulator == Dtype::I32 && plan.spec.out != Dtype::I32;
         let scale = plan.precision.scale;
         let by_row_and_column = scale == Scale::RowCol;

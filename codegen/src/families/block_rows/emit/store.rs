@@ -43,7 +43,7 @@ pub(super) fn context(plan: &BlockRowsPlan) -> Store {
         Layout::ColMajor => ("%r_out_row", "%r_out_col"),
     };
     Store {
-        convert: convert(plan.spec.out),
+        convert: if has_half_sums(plan) { "mov.b32" } else { convert(plan.spec.out) },
         subtiles: plan.epilogue.subtiles(),
         lead: "%p_store",
         pending: 0,
@@ -55,7 +55,7 @@ pub(super) fn context(plan: &BlockRowsPlan) -> Store {
 
 /// 16-bit values that a tile is packed to, two a register.
 fn packed_count(plan: &BlockRowsPlan) -> u32 {
-    if plan.epilogue.overlapped { plan.tiling.accumulators() / 2 } else { 0 }
+    if plan.epilogue.overlapped { plan.tiling.sums() / 2 } else { 0 }
 }
 
 /// The registers of a tile whose store is overlapped.
@@ -65,11 +65,30 @@ pub(super) fn packed_registers(plan: &BlockRowsPlan) -> Vec<String> {
 
 /// What is packed when a tile ends; the spec's epilogue packs what it is done with.
 pub(super) fn packs_of_tile(plan: &BlockRowsPlan) -> Vec<Pack> {
-    (0..packed_count(plan)).filter(|_| plan.fused.is_none()).map(pack).collect()
+    (0..packed_count(plan)).filter(|_| plan.fused.is_none()).map(|i| pack(plan, i)).collect()
 }
 
-fn pack(i: u32) -> Pack {
-    Pack::new("acc", i)
+fn pack(plan: &BlockRowsPlan, i: u32) -> Pack {
+    match has_half_sums(plan) {
+        true => Pack::copy(packed(i), sums(plan).name(i)),
+        false => Pack::new("acc", i),
+    }
+}
+
+/// Are accumulators pairs of f16, as C takes them?
+pub(super) fn has_half_sums(plan: &BlockRowsPlan) -> bool {
+    plan.precision.accumulator == Dtype::F16
+}
+
+/// The register of two neighbouring 16-bit values of C, number `i` of the tile.
+pub(super) fn pair_of_c(plan: &BlockRowsPlan, i: u32) -> String {
+    if has_half_sums(plan) && !plan.epilogue.overlapped { sums(plan).name(i) } else { packed(i) }
+}
+
+/// What makes some of these registers when a subtile is stored.
+fn late_packs(plan: &BlockRowsPlan, numbers: std::ops::Range<u32>) -> Vec<Pack> {
+    let are_made = has_half_sums(plan) || plan.epilogue.overlapped;
+    numbers.filter(|_| !are_made).map(|i| pack(plan, i)).collect()
 }
 
 /// The subtiles of a tile's store.
@@ -93,8 +112,8 @@ pub(super) fn subtiles(plan: &BlockRowsPlan) -> Vec<Subtile> {
                     subtile.parts.extend(parts.map(written));
                 }
                 None => {
-                    if staging.is_16_bit() && !e.overlapped {
-                        subtile.packs.extend((first / 2..(first + count) / 2).map(pack));
+                    if staging.is_16_bit() {
+                        subtile.packs.extend(late_packs(plan, first / 2..(first + count) / 2));
                     }
                     subtile.writes.extend(writes(plan, staging, first, at));
                 }
@@ -129,7 +148,7 @@ fn writes(plan: &BlockRowsPlan, staging: Staging, first: u32, at: u32) -> Vec<Wr
         Staging::Row8 => writes_8_row(e, first, at),
         Staging::Col8 => writes_8_col(e, first, at),
         Staging::Row16 | Staging::Col16 => {
-            (0..e.region_n / 16).map(|q| write_16(e, staging, (first / 2, q), at)).collect()
+            (0..e.region_n / 16).map(|q| write_16(plan, staging, (first / 2, q), at)).collect()
         }
         Staging::Row32 | Staging::Col32 => {
             (0..e.region_n / 8).flat_map(|t| writes_32(plan, staging, (first, t), at)).collect()
@@ -145,13 +164,12 @@ fn written(
     first: u32,
     at: u32,
 ) -> WrittenPart {
-    let e = &plan.epilogue;
     match staging.is_16_bit() {
         true => WrittenPart {
             is_apart: q > 0 && q.is_multiple_of(COLUMN_BATCH / 8),
             operand,
-            packs: (first / 2 + 4 * q..first / 2 + 4 * q + 4).map(pack).collect(),
-            writes: vec![write_16(e, staging, (first / 2, q), at)],
+            packs: late_packs(plan, first / 2 + 4 * q..first / 2 + 4 * q + 4),
+            writes: vec![write_16(plan, staging, (first / 2, q), at)],
         },
         false => WrittenPart {
             is_apart: q > 0 && q.is_multiple_of(COLUMN_BATCH / 4),
@@ -163,9 +181,9 @@ fn written(
 }
 
 /// stmatrix writes 16 rows x 16 columns a warp: four registers.
-fn write_16(e: &Epilogue, staging: Staging, (first, q): (u32, u32), at: u32) -> Write {
-    let registers: Vec<String> = (first + 4 * q..first + 4 * q + 4).map(packed).collect();
-    Write::new(staging.write(), staging.address_16(e, q, at), format!("{{ {} }}", registers.join(", ")))
+fn write_16(plan: &BlockRowsPlan, staging: Staging, (first, q): (u32, u32), at: u32) -> Write {
+    let registers: Vec<String> = (first + 4 * q..first + 4 * q + 4).map(|i| pair_of_c(plan, i)).collect();
+    Write::new(staging.write(), staging.address_16(&plan.epilogue, q, at), format!("{{ {} }}", registers.join(", ")))
 }
 
 /// The four accumulators of columns 8 t .. 8 t + 8.

@@ -1,18 +1,17 @@
 //! The registers of a tile's sums.
 
 use super::super::plan::BlockRowsPlan;
-use crate::Dtype;
 use crate::hopper::split_k::Exchange;
 use crate::hopper::wgmma::{Sums, register_list};
 
-/// The tile's accumulators.
+/// The registers of the tile's accumulators.
 pub(super) fn sums(plan: &BlockRowsPlan) -> Sums {
-    Sums { stem: "acc", is_integer: plan.precision.accumulator == Dtype::I32 }
+    Sums { stem: "acc", dtype: plan.precision.accumulator }
 }
 
 /// How the accumulators of a part of a tile's K go to the workspace and come from it.
 pub(super) fn exchange(plan: &BlockRowsPlan) -> Option<Exchange> {
-    let count = plan.tiling.accumulators();
+    let count = plan.accumulators();
     plan.spec.split.is_on().then(|| Exchange::new("tile", "%p_store_lead", sums(plan), count, plan.arch.warpgroup))
 }
 

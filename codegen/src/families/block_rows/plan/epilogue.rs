@@ -57,7 +57,7 @@ impl Epilogue {
                 && !precision.promoted
                 && !has_tile
                 && !spec.permute.is_on()
-                && tiling.fits_with_packed(),
+                && tiling.fits_with_packed(spec.acc),
             region_n,
             regions: (tiling.row_groups(), tiling.wg_n / region_n),
             region_bytes: REGION * region_n * bytes,

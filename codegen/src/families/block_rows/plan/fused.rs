@@ -39,8 +39,8 @@ impl Fused {
         let rows = 2 * tiling.row_groups();
         let vectors = program.inputs().iter().filter(|input| matches!(input.kind, InputKind::Rows(_))).count() as u32;
         let early = vectors * rows;
-        let (accumulators, registers) = (tiling.accumulators(), tiling.roles.consumer_registers);
-        let packed = if tile.is_none() && tiling.fits_with_packed() { accumulators / 2 } else { 0 };
+        let (accumulators, registers) = (tiling.accumulators(spec.acc), tiling.roles.consumer_registers);
+        let packed = if tile.is_none() && tiling.fits_with_packed(spec.acc) { tiling.sums() / 2 } else { 0 };
         fused::check_registers(spec, program, rows, (accumulators, registers), 16, errors);
         let early_rows = (1..=EARLY_REGISTERS).contains(&early)
             && accumulators + packed + early + BESIDE_PACKED <= registers

@@ -37,7 +37,7 @@ impl BlockRowsPlan {
     /// The workspace of split-K partials, of a kernel that divides K.
     pub(crate) fn workspace(&self) -> Option<Workspace> {
         let t = &self.tiling;
-        let workspace = || Workspace::new(t.cluster, t.roles.consumers, self.arch.warpgroup, t.accumulators());
+        let workspace = || Workspace::new(t.cluster, t.roles.consumers, self.arch.warpgroup, self.accumulators());
         self.spec.split.is_on().then(workspace)
     }
 

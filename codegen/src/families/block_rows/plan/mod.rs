@@ -71,13 +71,20 @@ impl BlockRowsPlan {
     }
 }
 
+impl BlockRowsPlan {
+    /// Registers of one consumer thread's accumulators.
+    pub(crate) fn accumulators(&self) -> u32 {
+        self.tiling.accumulators(self.spec.acc)
+    }
+}
+
 /// Accumulators beside which blocks shorter than an instruction leave no registers for divided K.
 const FULL: u32 = 128;
 
 /// Divided K takes four registers of a consumer, which gathered blocks do not always leave, nor stages of two depths that
 /// some consumers skip: ptxas 13.0 would spill.
 fn check_split(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut PlanErrors) {
-    let accumulators = tiling.accumulators();
+    let accumulators = tiling.accumulators(spec.acc);
     let is_short = kloop.padded(wgmma_k(spec.a)) && kloop.sub_stages > 1 && accumulators >= FULL;
     let is_tight = kloop.sub_stages > 1 && accumulators > FULL;
     let is_full = accumulators >= FULL || tiling.roles.consumers == 3;

@@ -26,7 +26,7 @@ pub(super) fn tiling(spec: &KernelSpec, view: &SparseTimesDense, pack: u32, arch
         share: Share::Nothing,
         pack,
     };
-    if !tiling.fits() || !tiling.roles.compiles(spec.bn) {
+    if !tiling.fits(spec.acc) || !tiling.roles.compiles(spec.acc.registers(spec.bn / 2)) {
         let (rows, bn, roles) = (view.rows, spec.bn, tiling.roles);
         return Err(PlanError::new(
             "bn",
@@ -35,7 +35,7 @@ pub(super) fn tiling(spec: &KernelSpec, view: &SparseTimesDense, pack: u32, arch
                 "{rows} x {bn} {} / 128 threads = {} registers, and {CONSUMER_OVERHEAD} more for addresses; each of {pack} \
                  consumers has {}",
                 spec.acc,
-                tiling.accumulators(),
+                tiling.accumulators(spec.acc),
                 roles.consumer_registers
             ),
             "bn = ?, or pack = ?",

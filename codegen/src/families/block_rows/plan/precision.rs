@@ -24,7 +24,7 @@ impl Precision {
         };
         check_accumulate(spec, errors);
         check_scale(spec, errors);
-        Self { accumulator: spec.a.accumulator(), promoted, scale: spec.scale }
+        Self { accumulator: spec.acc, promoted, scale: spec.scale }
     }
 
     /// Does every stored block have factors of its own?
@@ -46,7 +46,7 @@ fn check_accumulate(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             "accumulate",
             format!("accumulate = {accumulate} needs FP8 operands, and A is {}", spec.a),
-            format!("products of {} are accumulated in full {}", spec.a, spec.a.accumulator()),
+            format!("products of {} are accumulated in full {}", spec.a, spec.acc),
             "drop `accumulate`, or dtype = e4m3",
         ));
     } else if accumulate == Accumulate::Fast && spec.scale == Scale::Block {

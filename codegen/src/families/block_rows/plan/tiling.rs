@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::hopper::{CONSUMER_OVERHEAD, Roles, WGMMA_M, box_columns, wgmma_k, whole_boxes};
 use crate::plan::{Major, SparseTimesDense};
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Arch, KernelSpec, Layout};
+use crate::{Arch, Dtype, KernelSpec, Layout};
 
 /// Which operand the CTAs of a cluster load once and multicast to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,8 +50,13 @@ pub(crate) struct Tiling {
 }
 
 impl Tiling {
-    /// f32 accumulator registers of one consumer thread.
-    pub(crate) fn accumulators(&self) -> u32 {
+    /// Registers of one consumer thread's accumulators of type `acc`.
+    pub(crate) fn accumulators(&self, acc: Dtype) -> u32 {
+        acc.registers(self.sums())
+    }
+
+    /// Sums of one consumer thread.
+    pub(crate) fn sums(&self) -> u32 {
         self.wg_m * self.wg_n / 128
     }
 
@@ -61,16 +66,16 @@ impl Tiling {
     }
 
     /// Do a consumer's registers suffice?
-    pub(super) fn fits(&self) -> bool {
+    pub(super) fn fits(&self, acc: Dtype) -> bool {
         match self.partials {
-            0 => self.roles.holds(self.accumulators()),
-            partials => self.roles.holds_with_partials(self.accumulators(), partials),
+            0 => self.roles.holds(self.accumulators(acc)),
+            partials => self.roles.holds_with_partials(self.accumulators(acc), partials),
         }
     }
 
     /// Do they suffice for a packed copy of the tile, kept while the next one starts?
-    pub(crate) fn fits_with_packed(&self) -> bool {
-        self.partials == 0 && self.roles.holds_with_packed(self.accumulators())
+    pub(crate) fn fits_with_packed(&self, acc: Dtype) -> bool {
+        self.partials == 0 && self.roles.holds_with_packed(self.accumulators(acc), self.sums() / 2)
     }
 
     /// Rows of C that one cluster computes.
@@ -90,8 +95,8 @@ impl Tiling {
 
     /// Preference among legal tiles: intensity first; an epilogue that overlaps the next tile is worth some 7 %
     /// of a short row; two consumers before three before one.
-    fn score(&self) -> f64 {
-        let overlap = if self.fits_with_packed() { 1.0 } else { 0.93 };
+    fn score(&self, acc: Dtype) -> f64 {
+        let overlap = if self.fits_with_packed(acc) { 1.0 } else { 0.93 };
         let consumers = match self.roles.consumers {
             2 => 1.0,
             3 => 0.99,
@@ -130,15 +135,15 @@ pub(crate) fn choose(
     };
     let tiles: Vec<Tiling> = tiles(spec, view, precision, &counts, arch).collect();
     let mut best: Option<Tiling> = None;
-    for tiling in tiles.iter().copied().filter(Tiling::fits) {
-        if best.is_none_or(|b| tiling.score() > b.score()) {
+    for tiling in tiles.iter().copied().filter(|tiling| tiling.fits(spec.acc)) {
+        if best.is_none_or(|b| tiling.score(spec.acc) > b.score(spec.acc)) {
             best = Some(tiling);
         }
     }
     best.ok_or_else(|| {
-        let tightest = tiles.iter().copied().min_by_key(|tiling| tiling.accumulators() + tiling.partials);
+        let tightest = tiles.iter().copied().min_by_key(|tiling| tiling.accumulators(spec.acc) + tiling.partials);
         let narrower = [256, 128, 64, 32, 16].into_iter().filter(|bn| *bn < spec.bn).find(|&bn| {
-            self::tiles(&KernelSpec { bn, ..*spec }, view, precision, &counts, arch).any(|tiling| tiling.fits())
+            self::tiles(&KernelSpec { bn, ..*spec }, view, precision, &counts, arch).any(|tiling| tiling.fits(spec.acc))
         });
         no_tile(spec, view, tightest, narrower).into()
     })
@@ -179,18 +184,20 @@ fn splits(
     rows.into_iter().chain(columns).filter_map(move |(split, wg_m, wg_n)| {
         // Four row groups of promoted sums are more code than ptxas keeps in registers.
         let few_groups = !promoted || wg_m <= 2 * WGMMA_M;
-        (whole_boxes(wg_n) && wg_n <= widest && roles.compiles(wg_n) && few_groups).then_some(Tiling {
-            cta_m,
-            cta_n,
-            split,
-            wg_m,
-            wg_n,
-            roles,
-            partials: if promoted { wg_n / 2 } else { 0 },
-            cluster: 1,
-            share: Share::Nothing,
-            pack: 1,
-        })
+        (whole_boxes(wg_n) && wg_n <= widest && roles.compiles(spec.acc.registers(wg_n / 2)) && few_groups).then_some(
+            Tiling {
+                cta_m,
+                cta_n,
+                split,
+                wg_m,
+                wg_n,
+                roles,
+                partials: if promoted { wg_n / 2 } else { 0 },
+                cluster: 1,
+                share: Share::Nothing,
+                pack: 1,
+            },
+        )
     })
 }
 
@@ -206,7 +213,7 @@ fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>,
                 t.cta_n,
                 spec.acc,
                 t.roles.consumers,
-                t.accumulators(),
+                t.accumulators(spec.acc),
                 match t.partials {
                     0 => String::new(),
                     partials => format!(", {partials} for sums before promotion"),

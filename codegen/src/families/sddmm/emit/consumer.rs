@@ -120,7 +120,7 @@ fn mainloop(plan: &SddmmPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<Sub
     };
     let sides = &plan.sides;
     let instruction = (
-        shape(kind.columns, (sides.left.dtype, sides.right.dtype)),
+        shape(kind.columns, plan.spec.acc, (sides.left.dtype, sides.right.dtype)),
         modifiers(plan.spec.a, (plan.left.major, plan.right.major)),
     );
     Mainloop::new(&order, instruction, subtiles, |_, label, first| {
@@ -146,5 +146,5 @@ fn group(plan: &SddmmPlan, kind: &Kind, first: bool) -> Group {
 
 /// The accumulators whose names begin with `stem`.
 fn sums(plan: &SddmmPlan, stem: &'static str) -> Sums {
-    Sums { stem, is_integer: plan.spec.a.is_integer() }
+    Sums { stem, dtype: plan.spec.acc }
 }

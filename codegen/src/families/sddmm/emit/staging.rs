@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::super::plan::{Epilogue, SddmmPlan};
-use crate::Dtype;
 use crate::hopper::store::{Variant, Write, address, packed, variants};
 use crate::hopper::wgmma::Sums;
 
@@ -51,7 +50,7 @@ pub(super) fn writes_16(e: &Epilogue, first: u32, at: u32) -> Vec<Write> {
 /// A thread writes pairs of columns, 8 bytes, of two rows.
 pub(super) fn writes_32(plan: &SddmmPlan, stem: &'static str, first: u32, at: u32) -> Vec<Write> {
     let e = &plan.epilogue;
-    let sums = Sums { stem, is_integer: plan.spec.out == Dtype::I32 };
+    let sums = Sums { stem, dtype: plan.spec.out };
     let write = |group: u32, half: u32| {
         let i = first + 4 * group + 2 * half;
         let registers = format!("{{ {}, {} }}", sums.name(i), sums.name(i + 1));

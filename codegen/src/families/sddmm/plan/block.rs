@@ -98,6 +98,14 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `accumulate`",
         ));
     }
+    if spec.acc == Dtype::F16 {
+        errors.push(PlanError::new(
+            "acc",
+            format!("op = {op} with acc = {} is not supported", spec.acc),
+            "a consumer has 64 rows of at most 256 columns: their f32 sums fit its registers, and f16 would allow no larger tile",
+            "acc = f32",
+        ));
+    }
     if spec.cluster.is_some_and(|cluster| cluster != 1) {
         errors.push(PlanError::new(
             "cluster",

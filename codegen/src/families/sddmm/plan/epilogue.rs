@@ -52,7 +52,9 @@ impl Epilogue {
         let units = tiling.wg_panels() * units_per_panel;
         Self {
             has_tile,
-            overlapped: bytes == 2 && !has_tile && tiling.roles.holds_with_packed(tiling.accumulators()),
+            overlapped: bytes == 2
+                && !has_tile
+                && tiling.roles.holds_with_packed(tiling.accumulators(), tiling.accumulators() / 2),
             unit: tiling.panel_columns / units_per_panel,
             units_per_panel,
             line,

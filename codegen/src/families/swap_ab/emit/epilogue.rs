@@ -6,10 +6,10 @@ use super::super::plan::{GROUP, SwapAbPlan};
 use super::fused::{Eight, Emitter};
 use super::mainloop::sums;
 use super::staging::{Access, Elements, buffer_bytes};
-use crate::Layout;
 use crate::hopper::fused::COLUMN_BATCH;
 use crate::hopper::permuted::StoredRows;
 use crate::hopper::store::{Pack, StoreBox, convert};
+use crate::{Dtype, Layout};
 
 /// Accumulators of eight rows of C.
 const SUMS_OF_EIGHT_ROWS: u32 = 4;
@@ -156,16 +156,17 @@ impl Subtiles<'_> {
 
     /// Part `at` of a subtile: the rows of C from each of `rows` on, eight each.
     fn part(&self, subtile: u32, at: usize, group: u32, rows: &[u32]) -> Part {
-        let sums: Vec<Vec<String>> = rows.iter().map(|row| self.sums(group, *row)).collect();
+        let sums: Vec<Vec<String>> = (0..).zip(rows).map(|(at, row)| self.sums(group, at, *row)).collect();
         let tile = names("%f_tile", 0, SUMS_OF_EIGHT_ROWS as usize * rows.len());
         let eight = |fused: &Emitter| {
             let eights = rows.iter().zip(&sums).zip(tile.chunks(SUMS_OF_EIGHT_ROWS as usize));
-            eights.map(|((row, sums), tile)| fused.eight(*row, sums, tile)).collect()
+            eights.map(|((row, sums), tile)| fused.eight(*row, sums, self.halves(group, *row), tile)).collect()
         };
         let packed = names("%r_pack", 2 * self.elements.eights() * at, 2 * rows.len());
-        let (packs, written) = match self.elements.is_16_bit() {
-            true => (packs(&sums.concat(), &packed), packed),
-            false => (vec![], sums.concat()),
+        let (packs, written) = match (self.elements.is_16_bit(), self.has_half_sums()) {
+            (_, true) => (vec![], rows.iter().flat_map(|row| self.halves(group, *row)).collect()),
+            (true, _) => (packs(&sums.concat(), &packed), packed),
+            (false, _) => (vec![], sums.concat()),
         };
         let (reads, unpacked) = self.full_operand(subtile, at, &tile);
         Part {
@@ -178,11 +179,30 @@ impl Subtiles<'_> {
         }
     }
 
-    /// The accumulators of eight rows of C, from `row` of the tile on.
-    fn sums(&self, group: u32, row: u32) -> Vec<String> {
-        let rows = self.plan.tile.rows;
-        let first = self.plan.tile.first_accumulator(row / rows, group) + row % rows / 2;
+    /// The sums of eight rows of C, from `row` of the tile on, in registers of their own; `at` is the number of the eight in
+    /// its part.
+    fn sums(&self, group: u32, at: usize, row: u32) -> Vec<String> {
+        if self.has_half_sums() {
+            return names("%f_sum", SUMS_OF_EIGHT_ROWS as usize * at, SUMS_OF_EIGHT_ROWS as usize);
+        }
+        let first = self.first_sum(group, row);
         (first..first + SUMS_OF_EIGHT_ROWS).map(|i| sums(self.plan).name(i)).collect()
+    }
+
+    /// The accumulators that have them, where these are pairs of f16.
+    fn halves(&self, group: u32, row: u32) -> Vec<String> {
+        let first = self.first_sum(group, row) / 2;
+        let held = first..first + SUMS_OF_EIGHT_ROWS / 2;
+        held.filter(|_| self.has_half_sums()).map(|i| sums(self.plan).name(i)).collect()
+    }
+
+    fn first_sum(&self, group: u32, row: u32) -> u32 {
+        let rows = self.plan.tile.rows;
+        self.plan.tile.first_sum(row / rows, group) + row % rows / 2
+    }
+
+    fn has_half_sums(&self) -> bool {
+        self.plan.spec.acc == Dtype::F16
     }
 
     /// What brings the elements of a full operand into the registers `tile`: pairs of 16-bit values are read, or f32.

@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use super::super::plan::{Along, Fused as Plan, HELD_COLUMNS, HELD_ROWS, SwapAbPlan};
+use crate::Dtype;
 use crate::epilogue::{At, Held, InputKind, Lines, Reduction};
 use crate::hopper::SECOND;
 use crate::hopper::fused::{self, Load, Vector};
@@ -172,9 +173,9 @@ impl<'p> Emitter<'p> {
         (0..).zip(INDEX).filter_map(total).collect()
     }
 
-    /// The accumulators of eight rows of C, `row` the first of them in the tile; `tile` are the registers of the full
-    /// operand's elements.
-    pub(super) fn eight(&self, row: u32, sums: &[String], tile: &[String]) -> Eight {
+    /// The sums of eight rows of C, `row` the first of them in the tile; `halves` are the registers that they come from
+    /// where these are pairs of f16, `tile` those of the full operand's elements.
+    pub(super) fn eight(&self, row: u32, sums: &[String], halves: Vec<String>, tile: &[String]) -> Eight {
         let pair = fused::pair(&self.lines, self.fused.program, row, self.collects_along_columns());
         let element = |at: u32| {
             let (half, c, acc, tile) = (at / 2, at % 2, &sums[at as usize], &tile[at as usize]);
@@ -183,11 +184,14 @@ impl<'p> Emitter<'p> {
                 false => (c, format!("%p_row{half}")),
             };
             let total = self.lines.total(into);
-            Element {
-                lines: self.lines.element(&At { acc, row: half, column: c, tile }),
-                guard,
-                collect: total.and_then(|(total, _)| self.lines.collect(&total, "%f_collected")),
-            }
+            let widened = halves.get(half as usize).filter(|_| c == 0);
+            let both = [&sums[at as usize], &sums[at as usize | 1]].map(String::as_str);
+            let mut lines = widened.map_or(vec![], |pair| fused::unpack(Dtype::F16, pair, both));
+            lines.extend(self.lines.element(&At { acc, row: half, column: c, tile }));
+            // Results take the place of the sums: the pair is complete with its second one.
+            let narrowed = halves.get(half as usize).filter(|_| c == 1);
+            lines.extend(narrowed.map(|pair| format!("cvt.rn.f16x2.f32 {pair}, {acc}, {}", sums[at as usize & 2])));
+            Element { lines, guard, collect: total.and_then(|(total, _)| self.lines.collect(&total, "%f_collected")) }
         };
         Eight { pair, elements: (0..4).map(element).collect(), collected: self.collected(row) }
     }

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::super::plan::{GROUP, SwapAbPlan};
-use crate::Dtype;
 use crate::hopper::split_k::Exchange;
 use crate::hopper::tma::{Offset, offset};
 use crate::hopper::wgmma::{Descriptors, Sums, modifiers, shape};
@@ -20,19 +19,19 @@ pub(super) struct ClearedSums {
 impl ClearedSums {
     pub(super) fn new(plan: &SwapAbPlan) -> Self {
         let sums = sums(plan);
-        let (dtype, zero) = if sums.is_integer { ("b32", "0") } else { ("f32", "0f00000000") };
-        Self { names: (0..plan.tile.accumulators()).map(|i| sums.name(i)).collect(), dtype, zero }
+        let (dtype, zero) = if sums.is_f32() { ("f32", "0f00000000") } else { ("b32", "0") };
+        Self { names: (0..plan.tile.accumulators(plan.spec.acc)).map(|i| sums.name(i)).collect(), dtype, zero }
     }
 }
 
 /// The tile's accumulators.
 pub(super) fn sums(plan: &SwapAbPlan) -> Sums {
-    Sums { stem: "acc", is_integer: plan.view.sparse_type == Dtype::I8 }
+    Sums { stem: "acc", dtype: plan.spec.acc }
 }
 
 /// How the accumulators of a part of a tile's K go to the workspace and come from it.
 pub(super) fn exchange(plan: &SwapAbPlan) -> Option<Exchange> {
-    let count = plan.tile.accumulators();
+    let count = plan.tile.accumulators(plan.spec.acc);
     plan.spec.split.is_on().then(|| Exchange::new("tile", "%p_store", sums(plan), count, plan.arch.warpgroup))
 }
 
@@ -69,7 +68,7 @@ impl Mainloop {
     pub(super) fn new(plan: &SwapAbPlan) -> Self {
         let view = &plan.view;
         Self {
-            shape: shape(plan.tile.rows, (view.dense_type, view.sparse_type)),
+            shape: shape(plan.tile.rows, plan.spec.acc, (view.dense_type, view.sparse_type)),
             modifiers: modifiers(view.sparse_type, (plan.dense.major, plan.sparse.major)),
             descriptors: Descriptors::new((&plan.dense, &plan.sparse), (plan.tile.columns(), 0)),
             cases: (0..plan.tile.pack).map(|row| case(plan, row)).collect(),
@@ -91,6 +90,7 @@ fn wgmma(plan: &SwapAbPlan, row: u32, k: u32, group: u32) -> Wgmma {
     let dense = (plan.dense.k_offset(k) + plan.dense.mn_offset(group * GROUP)) / 16;
     let dense = offset("%rd_dense", dense, "%rd_dense_k", &mut adds);
     let sparse = offset("%rd_sparse", plan.sparse.k_offset(k) / 16, "%rd_sparse_k", &mut adds);
-    let first = plan.tile.first_accumulator(row, group);
-    Wgmma { adds, accumulators: sums(plan).list(first..first + plan.tile.rows / 2), dense, sparse }
+    let acc = plan.spec.acc;
+    let [first, count] = [plan.tile.first_sum(row, group), plan.tile.rows / 2].map(|sums| acc.registers(sums));
+    Wgmma { adds, accumulators: sums(plan).list(first..first + count), dense, sparse }
 }

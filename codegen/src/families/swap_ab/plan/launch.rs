@@ -9,7 +9,8 @@ use crate::plan::{Argument, Parameter, Parameters, Problem, SplitForm, TensorMap
 impl SwapAbPlan {
     /// The workspace of split-K partials, of a kernel that divides K.
     pub(crate) fn workspace(&self) -> Option<Workspace> {
-        let workspace = || Workspace::new(1, self.tile.roles.consumers, self.arch.warpgroup, self.tile.accumulators());
+        let workspace =
+            || Workspace::new(1, self.tile.roles.consumers, self.arch.warpgroup, self.tile.accumulators(self.spec.acc));
         self.spec.split.is_on().then(workspace)
     }
 

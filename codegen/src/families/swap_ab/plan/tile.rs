@@ -39,14 +39,14 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    /// First accumulator of block row `row` and column group `group`.
-    pub(crate) fn first_accumulator(&self, row: u32, group: u32) -> u32 {
+    /// First sum of a thread of block row `row` and column group `group`.
+    pub(crate) fn first_sum(&self, row: u32, group: u32) -> u32 {
         (row * self.groups + group) * self.rows / 2
     }
 
-    /// Accumulator registers of a consumer thread.
-    pub(crate) fn accumulators(&self) -> u32 {
-        self.pack * self.rows * self.groups / 2
+    /// Registers of a consumer thread's accumulators of type `acc`.
+    pub(crate) fn accumulators(&self, acc: Dtype) -> u32 {
+        acc.registers(self.pack * self.rows * self.groups / 2)
     }
 
     /// Dense columns that one consumer owns.
@@ -79,8 +79,14 @@ pub(crate) fn plan(
     let (consumers, groups) = columns(spec)?;
     let roles = Roles::new(consumers, false, arch);
     let most = (roles.consumer_registers - OVERHEAD).saturating_sub(fused.map_or(0, Fused::registers));
-    let fits =
-        |rows: u32| rows * groups / 2 <= most && rows <= arch.wgmma_n && roles.compiles(rows) && integer_n(view, rows);
+    // Of 64 dense columns of so many rows.
+    let registers = |rows: u32| spec.acc.registers(rows / 2);
+    let fits = |rows: u32| {
+        registers(rows) * groups <= most
+            && rows <= arch.wgmma_n
+            && roles.compiles(registers(rows))
+            && integer_n(view, rows)
+    };
     let slices = (1..=view.rows / UNIT).filter(|n| view.rows.is_multiple_of(n * UNIT)).find(|n| fits(view.rows / n));
     let Some(slices) = slices else {
         return Err(PlanError::new(
@@ -89,13 +95,13 @@ pub(crate) fn plan(
             format!(
                 "{UNIT} rows x {} columns over {consumers} consumer(s) = {} registers per thread; {most} are left",
                 spec.bn,
-                UNIT * groups / 2
+                registers(UNIT) * groups
             ),
             "bn = ?",
         ));
     };
     let rows = view.rows / slices;
-    let room = (most / (rows * groups / 2)).min(MOST_ROWS / rows).min(MOST_PACKED);
+    let room = (most / (registers(rows) * groups)).min(MOST_ROWS / rows).min(MOST_PACKED);
     let most_packed = if slices > 1 { 1 } else { room };
     let pack = spec.pack.unwrap_or(most_packed.min(WORTHWHILE));
     if pack == 0 || pack > most_packed {
@@ -106,7 +112,7 @@ pub(crate) fn plan(
                 1 => format!(
                     "{pack} x {rows} rows x {} columns over {consumers} consumer(s) = {} registers per thread, of {most}; {MOST_PACKED} block rows and {MOST_ROWS} rows at most",
                     spec.bn,
-                    pack.saturating_mul(rows * groups / 2)
+                    pack.saturating_mul(registers(rows) * groups)
                 ),
                 n => format!("a block of {} rows is computed in {n} slices of {rows} already", view.rows),
             },

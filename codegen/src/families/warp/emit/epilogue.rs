@@ -42,9 +42,10 @@ pub(super) struct Store {
 struct Subtile {
     number: u32,
     first_line: u32,
-    /// What is staged, one or the other.
+    /// What is staged, one of the three.
     fragments: Vec<Fragment>,
     pairs: Vec<Pair>,
+    halves: Vec<Half>,
     vectors: Vec<Vector>,
 }
 
@@ -62,6 +63,14 @@ struct Pair {
     high: String,
     at: String,
     /// The next column's place.
+    next: String,
+}
+
+/// The same of f16, both in one register.
+#[derive(Serialize)]
+struct Half {
+    sums: String,
+    at: String,
     next: String,
 }
 
@@ -122,7 +131,7 @@ impl Store {
             per_vector,
             per_vector_mask: per_vector - 1,
             staged_vector_bytes: per_vector * staged_bytes,
-            converted: (0..if converts { plan.tiling.accumulators() } else { 0 }).collect(),
+            converted: (0..if converts { plan.tiling.accumulators(&plan.spec) } else { 0 }).collect(),
             words: if e.staged == out { vec![] } else { staged_sums(per_vector, per_vector / 4) },
             subtiles: (0..e.subtiles).map(|number| Subtile::new(plan, number)).collect(),
             end: End {
@@ -138,26 +147,40 @@ impl Store {
 
 impl Subtile {
     fn new(plan: &WarpPlan, number: u32) -> Self {
+        let is_half = plan.spec.acc == Dtype::F16;
         Self {
             number,
             first_line: number * plan.epilogue.lines,
             fragments: if plan.opaque() { fragments(plan, number) } else { vec![] },
-            pairs: if plan.opaque() { vec![] } else { pairs(plan, number) },
+            pairs: if plan.opaque() || is_half { vec![] } else { pairs(plan, number) },
+            halves: if plan.opaque() || !is_half { vec![] } else { halves(plan, number) },
             vectors: vectors(plan, number),
         }
     }
 }
 
-/// A thread's sums of a subtile: 16 rows of the warp's tile, or 16 columns of it.
+/// A thread's sums of a subtile.
 fn pairs(plan: &WarpPlan, subtile: u32) -> Vec<Pair> {
+    let sum = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, i) } else { format!("%f_acc{i}") };
+    let pair =
+        |(number, [at, next]): (u32, [String; 2])| Pair { low: sum(2 * number), high: sum(2 * number + 1), at, next };
+    pair_places(plan, subtile).into_iter().map(pair).collect()
+}
+
+/// The same of f16.
+fn halves(plan: &WarpPlan, subtile: u32) -> Vec<Half> {
+    let half = |(number, [at, next]): (u32, [String; 2])| Half { sums: accumulator(plan, number), at, next };
+    pair_places(plan, subtile).into_iter().map(half).collect()
+}
+
+/// The pairs of columns that a thread has in a subtile, 16 rows of the warp's tile or 16 columns of it: the number of each
+/// among all pairs of a thread, and where both of its columns go.
+fn pair_places(plan: &WarpPlan, subtile: u32) -> Vec<(u32, [String; 2])> {
     let (rows, columns) = (plan.tiling.warp_m / 16, plan.tiling.warp_n / 8);
     let (row_bytes, column_bytes) = line_bytes(plan);
-    let sum = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, i) } else { format!("%f_acc{i}") };
-    let at = |offset: u32| address("%r_place", offset);
     let pair = |i: u32, j: u32, half: u32, number: u32| {
         let offset = (16 * i + 8 * half) * row_bytes + 8 * j * column_bytes;
-        let first = 4 * number + 2 * half;
-        Pair { low: sum(first), high: sum(first + 1), at: at(offset), next: at(offset + column_bytes) }
+        (2 * number + half, [offset, offset + column_bytes].map(|offset| address("%r_place", offset)))
     };
     let places: Vec<(u32, u32, u32)> = match plan.spec.c_layout {
         Layout::RowMajor => (0..columns).map(|j| (0, j, subtile * columns + j)).collect(),
@@ -178,10 +201,12 @@ fn line_bytes(plan: &WarpPlan) -> (u32, u32) {
 fn fragments(plan: &WarpPlan, subtile: u32) -> Vec<Fragment> {
     let (parts_m, parts_n) = plan.tiling.fragments();
     let (m, n) = plan.tiling.fragment;
-    let fragment = |number: u32, offset: u32| Fragment { at: address("%r_place", offset), sums: sums(plan, number, 8) };
+    let (size, bytes) = (plan.spec.acc.registers(8), plan.epilogue.staged.bytes());
+    let fragment =
+        |number: u32, offset: u32| Fragment { at: address("%r_place", offset), sums: sums(plan, number, size) };
     match plan.spec.c_layout {
-        Layout::RowMajor => (0..parts_n).map(|j| fragment(subtile * parts_n + j, 4 * n * j)).collect(),
-        Layout::ColMajor => (0..parts_m).map(|i| fragment(i * parts_n + subtile, 4 * m * i)).collect(),
+        Layout::RowMajor => (0..parts_n).map(|j| fragment(subtile * parts_n + j, bytes * n * j)).collect(),
+        Layout::ColMajor => (0..parts_m).map(|i| fragment(i * parts_n + subtile, bytes * m * i)).collect(),
     }
 }
 

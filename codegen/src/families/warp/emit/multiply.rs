@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, fragment_registers, multiply_instruction, sum_type};
+use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, fragment_registers, multiply_instruction};
 use super::copies::Part;
 use super::operands::{address, tuple};
+use crate::Dtype;
 
 /// The multiply steps of a kernel.
 #[derive(Serialize)]
@@ -12,8 +13,9 @@ pub(super) struct Multiply {
     instruction: String,
     /// Of a `wmma` fragment.
     shape: String,
-    /// The type of sums.
-    sum: &'static str,
+    /// What clears an accumulator.
+    clear: &'static str,
+    zero: &'static str,
     accumulators: Vec<String>,
     /// Bytes from one column of B to the next, where fragments are opaque.
     column_bytes: u32,
@@ -87,11 +89,13 @@ impl Multiply {
         let (k, b) = (&plan.kloop, &plan.b);
         let (m, n) = plan.tiling.fragment;
         let own = if aligned_b(plan) { 1 } else { address_count_b(plan) };
+        let (clear, zero) = if is_f32(plan) { ("mov.f32", "0f00000000") } else { ("mov.b32", "0") };
         Self {
             instruction: multiply_instruction(&plan.spec),
             shape: format!("m{m}n{n}k16"),
-            sum: sum_type(&plan.spec),
-            accumulators: (0..plan.tiling.accumulators()).map(|i| accumulator(plan, i)).collect(),
+            clear,
+            zero,
+            accumulators: (0..plan.tiling.accumulators(&plan.spec)).map(|i| accumulator(plan, i)).collect(),
             column_bytes: if b.along_k { b.pitch } else { plan.spec.b.bytes() },
             lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
             first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
@@ -151,12 +155,17 @@ fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
         .collect()
 }
 
-/// The register of one sum.
-pub(super) fn accumulator(plan: &WarpPlan, i: u32) -> String {
-    if plan.spec.a.is_integer() { format!("%r_acc{i}") } else { format!("%f_acc{i}") }
+/// Are accumulators f32, and neither integers nor pairs of f16?
+fn is_f32(plan: &WarpPlan) -> bool {
+    plan.spec.acc == Dtype::F32
 }
 
-/// Sums `count * i` to `count * (i + 1) - 1`.
+/// A register of accumulators.
+pub(super) fn accumulator(plan: &WarpPlan, i: u32) -> String {
+    if is_f32(plan) { format!("%f_acc{i}") } else { format!("%r_acc{i}") }
+}
+
+/// Registers `count * i` to `count * (i + 1) - 1` of the accumulators.
 pub(super) fn sums(plan: &WarpPlan, i: u32, count: u32) -> String {
     tuple(&(count * i..count * (i + 1)).map(|n| accumulator(plan, n)).collect::<Vec<_>>())
 }
@@ -171,7 +180,8 @@ fn registers(x: &str, set: u32, i: u32, count: u32) -> String {
 fn products(plan: &WarpPlan, set: u32) -> Vec<Product> {
     let (parts_m, parts_n) = plan.tiling.fragments();
     let (size_a, size_b) = fragment_registers(&plan.spec);
-    let (columns, size_b, size_d) = if plan.opaque() { (parts_n, size_b, 8) } else { (2 * parts_n, 2, 4) };
+    let (columns, size_b, sums_of_one) = if plan.opaque() { (parts_n, size_b, 8) } else { (2 * parts_n, 2, 4) };
+    let size_d = plan.spec.acc.registers(sums_of_one);
     let product = |i: u32, j: u32| Product {
         a: registers("a", set, i, size_a),
         b: registers("b", set, j, size_b),

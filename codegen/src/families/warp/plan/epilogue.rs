@@ -34,7 +34,7 @@ impl Epilogue {
             Layout::RowMajor => (m, tiling.warp_m, tiling.warp_n),
             Layout::ColMajor => (n, tiling.warp_n, tiling.warp_m),
         };
-        let staged = if spec.mma == Mma::Wmma { Dtype::F32 } else { spec.out };
+        let staged = if spec.mma == Mma::Wmma { spec.acc } else { spec.out };
         let vectors = length * spec.out.bytes() / VECTOR_BYTES;
         let lanes = (1..=vectors.clamp(1, 32)).rev().find(|lanes| vectors.is_multiple_of(*lanes)).unwrap_or(1);
         Self {

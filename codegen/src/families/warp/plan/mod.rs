@@ -12,7 +12,7 @@ pub(crate) use epilogue::Epilogue;
 pub(crate) use memory::Memory;
 pub(crate) use operand::{Operand, Pass};
 pub(crate) use tiling::Tiling;
-pub(crate) use units::{VECTOR_BYTES, fragment_registers, k_unit, multiply_instruction, sum_type};
+pub(crate) use units::{VECTOR_BYTES, fragment_registers, k_unit, multiply_instruction};
 
 use crate::plan::{KLoop, PlanErrors};
 use crate::{Arch, KernelSpec, Mma};

@@ -44,9 +44,9 @@ impl Tiling {
         self.warps.0 * self.warps.1 * 32
     }
 
-    /// Accumulators of a thread.
-    pub(crate) fn accumulators(&self) -> u32 {
-        self.warp_m * self.warp_n / 32
+    /// Registers of a thread's accumulators.
+    pub(crate) fn accumulators(&self, spec: &KernelSpec) -> u32 {
+        spec.acc.registers(self.warp_m * self.warp_n / 32)
     }
 
     /// Fragments of A and of B that a warp multiplies with each other.
@@ -82,7 +82,7 @@ impl Tiling {
         let copied = if arch.cp_async { 0 } else { tiling.copied_registers(spec) };
         // Hopper has no FP8 mma.sync: its compiler turns a set of fragments into f16, which takes twice as many.
         let unpacked = if spec.a.is_fp8() { 2 * set } else { 0 };
-        let rest = tiling.accumulators() + set + unpacked + copied + OVERHEAD;
+        let rest = tiling.accumulators(spec) + set + unpacked + copied + OVERHEAD;
         tiling.buffered = rest + set <= arch.registers_per_thread;
         tiling.registers = if tiling.buffered { rest + set } else { rest };
         tiling.resident = tiling.residency(spec, arch);
@@ -102,8 +102,10 @@ impl Tiling {
     /// CTAs of an SM: as many as registers and threads allow and latencies need, and three shallow stages of each.
     fn residency(&self, spec: &KernelSpec, arch: &Arch) -> u32 {
         let by_registers = warps_of(self.registers, arch) * 32 / self.threads();
-        let subtiles =
-            self.threads() / 32 * 16 * self.warp_n * if spec.mma == Mma::Wmma { 4 } else { spec.out.bytes() };
+        let subtiles = self.threads() / 32
+            * 16
+            * self.warp_n
+            * if spec.mma == Mma::Wmma { spec.acc.bytes() } else { spec.out.bytes() };
         let ring = 3 * (self.cta_m + self.cta_n) * SHALLOW;
         let by_memory = arch.shared_bytes_per_sm / (ring + subtiles + arch.shared_bytes_reserved);
         let most = (BUSY_WARPS * 32 / self.threads()).max(1);
@@ -194,8 +196,8 @@ fn no_registers(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> PlanError {
             spec.acc,
             tiling.warp_m,
             tiling.warp_n,
-            tiling.accumulators(),
-            tiling.registers - tiling.accumulators(),
+            tiling.accumulators(spec),
+            tiling.registers - tiling.accumulators(spec),
         ),
         match (spec.warps, more_warps(spec, tiling, arch)) {
             (Some(_), Some(n)) => format!("warps = ({m}, {n}), or leave `warps` to the plan"),

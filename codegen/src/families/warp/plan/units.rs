@@ -39,7 +39,8 @@ pub(crate) fn multiply_instruction(spec: &KernelSpec) -> String {
     let KernelSpec { a, b, b_layout, mma, .. } = *spec;
     if mma == Mma::Wmma {
         let (m, n) = fragment(spec);
-        let types = if a == Dtype::BF16 { "f32.bf16.bf16.f32" } else { "f32.f32" };
+        let sum = sum_type(spec);
+        let types = if a == Dtype::BF16 { format!("{sum}.bf16.bf16.{sum}") } else { format!("{sum}.{sum}") };
         return format!("wmma.mma.sync.aligned.row.{b_layout}.m{m}n{n}k16.{types}");
     }
     let (a, b, sum) = (ptx_type(a), ptx_type(b), sum_type(spec));
@@ -47,13 +48,14 @@ pub(crate) fn multiply_instruction(spec: &KernelSpec) -> String {
 }
 
 /// The type of its sums.
-pub(crate) fn sum_type(spec: &KernelSpec) -> &'static str {
-    if spec.a.is_integer() { "s32" } else { "f32" }
+fn sum_type(spec: &KernelSpec) -> &'static str {
+    ptx_type(spec.acc)
 }
 
 fn ptx_type(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::I8 => "s8",
+        Dtype::I32 => "s32",
         other => other.as_str(),
     }
 }
