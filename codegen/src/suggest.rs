@@ -45,6 +45,12 @@ const FOREIGN: &[(&str, &str)] = &[
     ("target", "arch"),
     ("threads", "consumers"),
     ("threads", "warps"),
+    ("block_rows", "bm"),
+    ("maxrregcount", "maxnreg"),
+    ("max_registers", "maxnreg"),
+    ("opt", "opt_level"),
+    ("tile_m", "cta_m"),
+    ("warp_layout", "warps"),
     ("tile_n", "bn"),
     ("type", "dtype"),
     ("warpgroups", "consumers"),
@@ -128,6 +134,8 @@ mod tests {
         assert_eq!(key("num_stages"), ["stages"]);
         assert_eq!((key("wm"), key("wn"), key("pipeline")), (vec!["warps"], vec!["warps"], vec!["stages"]));
         assert_eq!(key("threads"), ["consumers", "warps"]);
+        assert_eq!((key("warp_layout"), key("maxrregcount")), (vec!["warps"], vec!["maxnreg"]));
+        assert_eq!((key("tile_m"), key("tile_n")), (vec!["cta_m"], vec!["bn"]));
         let ops = crate::Op::ALL.map(crate::Op::as_str);
         assert_eq!((nearest("spmm", &ops), nearest("SDDMM", &ops)), (vec!["dsd"], vec!["sdd"]));
         assert_eq!(nearest("half", &["f16", "bf16"]), ["f16"]);

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         output::write_text(path, planned.ptx.text())?;
     }
     if let Some(path) = &args.cubin {
-        let assembled = Ptxas::find()?.assemble(&planned.ptx, planned.plan.arch().target, Some(path))?;
+        let assembled = Ptxas::find()?.assemble(&planned.ptx, &planned.plan, Some(path))?;
         say(format_args!("{}: {assembled}", planned.words()));
         for warning in assembled.warnings() {
             say(format_args!("warning: {warning}"));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bsr::Ptx;
+use bsr::{Plan, Ptx};
 
 use super::exit::Failure;
 use super::toolkit::{self, PLACES};
@@ -52,12 +52,14 @@ impl Ptxas {
         release(&String::from_utf8_lossy(&output.stdout))
     }
 
-    /// Assembles a kernel for `target`, into `cubin` or only to see whether it can be.
+    /// Assembles the kernel of a plan as its spec says, into `cubin` or only to see whether it can be.
     ///
     /// # Errors
     /// Wrong: ptxas refuses the PTX, with what it says. Bad input: it cannot be started, or the file not written.
-    pub(super) fn assemble(&self, ptx: &Ptx, target: &str, cubin: Option<&Path>) -> Result<Assembled, Failure> {
-        let (said, code) = self.built(ptx, target, &["--verbose"])?;
+    pub(super) fn assemble(&self, ptx: &Ptx, plan: &Plan, cubin: Option<&Path>) -> Result<Assembled, Failure> {
+        let level = plan.spec().opt_level.map(|level| format!("--opt-level={level}"));
+        let flags: Vec<&str> = ["--verbose"].into_iter().chain(level.as_deref()).collect();
+        let (said, code) = self.built(ptx, plan.arch().target, &flags)?;
         if let Some(cubin) = cubin {
             output::write(cubin, |out| Ok(out.write_all(&code)?))?;
         }

@@ -164,7 +164,7 @@ fn without(none: &Failure, args: &Args, planned: &Planned, out: &mut dyn Write) 
     }
     match Ptxas::find() {
         Ok(ptxas) => {
-            let assembled = ptxas.assemble(&planned.ptx, planned.plan.arch().target, None)?;
+            let assembled = ptxas.assemble(&planned.ptx, &planned.plan, None)?;
             let version = ptxas.version().unwrap_or_default();
             line(out, "ptxas", format_args!("{version} assembles it: {assembled}"))?;
             assembled.warnings().iter().try_for_each(|warning| line(out, "warning", warning))?;

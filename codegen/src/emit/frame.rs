@@ -42,7 +42,7 @@ pub(super) fn render(plan: &Plan) -> String {
             arch: Arch { ptx_version: ptx_version(plan), ..*plan.arch() },
             entry: plan.entry(),
             parameters: signature(&parameters, plan.spec().op),
-            directives: kernel.directives(),
+            directives: directives(plan),
             shared: plan.shared_bytes() > 0,
             registers: registers::declarations(&body),
             body,
@@ -55,6 +55,15 @@ fn ptx_version(plan: &Plan) -> &'static str {
     let number = |version: &&str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>();
     let versions = [plan.kernel().ptx_version(), Some(plan.arch().ptx_version)];
     versions.into_iter().flatten().max_by_key(number).unwrap_or_default()
+}
+
+/// The performance directives: `.minnctapersm` leaves the registers of a thread to ptxas, `.maxnreg` says them.
+fn directives(plan: &Plan) -> Vec<String> {
+    let said = |line: String| match plan.spec().maxnreg.filter(|_| line.starts_with(".minnctapersm")) {
+        Some(registers) => format!(".maxnreg {registers}"),
+        None => line,
+    };
+    plan.kernel().directives().into_iter().map(said).collect()
 }
 
 /// What the kernel computes, and what of it is sparse.

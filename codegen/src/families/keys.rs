@@ -94,6 +94,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "split = auto",
         ));
     }
+    check_compiler(spec, errors);
     permute::check(spec, errors);
     check_full_operands(spec, errors);
     let targets = targets(spec.mma);
@@ -109,6 +110,33 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
                 Mma::Wgmma => format!("arch = {}, or mma = {}", targets[0], fallback(target)),
                 _ => format!("arch = {}, or mma = wmma", targets[0]),
             },
+        ));
+    }
+}
+
+/// Registers that PTX may allow a thread.
+const REGISTERS: std::ops::RangeInclusive<u32> = 32..=255;
+/// Levels of optimization of the driver's compiler. It has 0, too, at which kernels spill.
+const LEVELS: std::ops::RangeInclusive<u32> = 1..=4;
+
+/// What is said to the compiler of PTX is within its ranges.
+fn check_compiler(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if let Some(registers) = spec.maxnreg.filter(|registers| !REGISTERS.contains(registers)) {
+        let (least, most) = (REGISTERS.start(), REGISTERS.end());
+        errors.push(PlanError::new(
+            Key::Maxnreg.as_str(),
+            format!("a thread cannot have {registers} registers"),
+            format!("maxnreg is {least} to {most}, the most that a thread can name"),
+            format!("maxnreg = {}, or drop `maxnreg`", registers.clamp(*least, *most)),
+        ));
+    }
+    if let Some(level) = spec.opt_level.filter(|level| !LEVELS.contains(level)) {
+        let (least, most) = (LEVELS.start(), LEVELS.end());
+        errors.push(PlanError::new(
+            Key::OptLevel.as_str(),
+            format!("{level} is no level of optimization"),
+            format!("the compiler's levels are {least} to {most}; without the key it takes its highest"),
+            format!("opt_level = {most}, or drop `opt_level`"),
         ));
     }
 }

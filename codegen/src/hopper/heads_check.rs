@@ -5,7 +5,9 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 15] = [
+const FOREIGN: [Key; 17] = [
+    Key::CtaM,
+    Key::Warps,
     Key::Transpose,
     Key::Batch,
     Key::Permute,

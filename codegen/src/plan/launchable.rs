@@ -42,6 +42,14 @@ impl Plan {
         if *block == 0 || *block > arch.threads_per_cta {
             return refused("too many threads", format!("{block} threads; a CTA has up to {}", arch.threads_per_cta));
         }
+        if let Some(registers) = self.spec().maxnreg.filter(|registers| registers * block > arch.registers) {
+            return Err(PlanErrors::from(PlanError::new(
+                "maxnreg",
+                format!("{block} threads of {registers} registers do not fit an SM"),
+                format!("{block} x {registers} = {} > {} registers", block * registers, arch.registers),
+                format!("maxnreg = {}, or drop `maxnreg`", (arch.registers / block / 8 * 8).min(255)),
+            )));
+        }
         if !cluster.is_power_of_two() || *cluster > arch.cluster {
             return refused("its cluster", format!("{cluster} CTAs; a portable cluster has up to {}", arch.cluster));
         }

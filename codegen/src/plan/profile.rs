@@ -144,6 +144,7 @@ pub(super) fn settled(spec: &KernelSpec) -> KernelSpec {
     KernelSpec {
         accumulate: spec.accumulate.filter(|_| !by_default),
         arch: None,
+        cta_m: None,
         warps: None,
         shape: None,
         vector: None,

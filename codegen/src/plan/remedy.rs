@@ -245,6 +245,7 @@ fn numbers(key: Key) -> Option<Vec<u32>> {
     Some(match key {
         Key::Bm | Key::Bn | Key::Bk | Key::D | Key::KStep => (1..=LARGEST / UNIT).map(|i| i * UNIT).collect(),
         Key::Stages | Key::Pack | Key::PackHeads => (1..=16).chain([32, 64]).collect(),
+        Key::CtaM => (1..=LARGEST / UNIT).map(|i| i * UNIT).collect(),
         Key::Consumers => vec![1, 2, 3],
         Key::Cluster | Key::Vector => vec![1, 2, 4, 8],
         Key::Swizzle => vec![32, 64, 128],

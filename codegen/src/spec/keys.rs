@@ -53,14 +53,20 @@ keys! {
         "where and how precisely products are summed", by_default "`fast` or `register`, see below";
     Arch arch: Target = auto choice all
         "the architecture that the PTX is for", by_default "the oldest one that supports the kernel, see below";
-    Warps warps: (u32, u32) = auto choice { MmaSync Wmma }
-        "warps of a CTA along M and along N", by_default "the cheapest grid of up to 8";
+    CtaM cta_m: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Wgmma MmaSync Wmma }
+        "rows of a CTA tile", by_default "the rows of the cheapest tile that divides a block";
+    Warps warps: (u32, u32) = auto choice { Wgmma MmaSync Wmma }
+        "warps of a CTA that multiply, along M and along N", by_default "the cheapest grid of up to 8; `wgmma`: by `consumers`, with four along M for each";
     Shape shape: Shape = auto choice { Wmma }
         "the shape of a wmma fragment", by_default "`m16n16k16`";
     Vector vector: u32 = auto choice { Scalar }
         "elements of one scalar load", by_default "1";
     Lanes lanes: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Scalar }
         "threads of a warp that serve a block row of small blocks", by_default "32";
+    Maxnreg maxnreg: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { MmaSync Wmma Scalar }
+        "the most registers of a thread, as `.maxnreg` of PTX", by_default "what the CTAs that share an SM leave a thread";
+    OptLevel opt_level: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice all
+        "the level of optimization at which the PTX is compiled, 1 to 4", by_default "the compiler's own, the highest";
     Stages stages: u32 = auto choice { Wgmma MmaSync Wmma }
         "stages of the shared-memory ring", by_default "as many as fit: at most 8 for `wgmma`, 4 for the others";
     Consumers consumers: u32 = auto choice { Wgmma }
@@ -108,6 +114,24 @@ fn row_major() -> Layout {
 /// Is it what is read where nothing is written? Keys of which JSON then says nothing leave older JSON as it is.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+impl Key {
+    /// Keys of which the words of a plan say nothing where the plan decides: these words, and their fingerprints, are older.
+    const UNSAID: [Self; 3] = [Self::CtaM, Self::Maxnreg, Self::OptLevel];
+}
+
+/// As a derived one, but for keys of which nothing is said.
+impl fmt::Debug for KernelSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut written = f.debug_struct("KernelSpec");
+        self.each_field(|key, name, value| {
+            if !Key::UNSAID.contains(&key) || self.says(key) {
+                written.field(name, value);
+            }
+        });
+        written.finish()
+    }
 }
 
 impl Serialize for KernelSpec {

@@ -89,7 +89,7 @@ macro_rules! keys {
         /// const SPEC: KernelSpec = KernelSpec::new(512, 128, 112).op(Op::Dds).stages(4);
         /// assert_eq!(SPEC.to_string(), "bm = 512, bn = 128, bk = 112, op = dds, stages = 4");
         /// ```
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, remote = "Self")]
         #[non_exhaustive]
         pub struct KernelSpec {
@@ -111,6 +111,14 @@ macro_rules! keys {
                     Self { $name: column!(given $default $name), ..self }
                 }
             )?)+
+
+            /// Calls `each` with every field, in order: its key, its name, its value.
+            fn each_field(&self, mut each: impl FnMut(Key, &'static str, &dyn fmt::Debug)) {
+                $($(
+                    let value: &column!(field $default $type) = &self.$name;
+                    each(Key::$variant, stringify!($name), value);
+                )?)+
+            }
 
             /// What the spec says of `key`, as in the other one from here on.
             pub fn copy_key(&mut self, key: Key, other: &Self) {

@@ -65,7 +65,7 @@ impl Draws {
     fn value(&mut self, key: Key, op: &str) -> String {
         match key.takes() {
             Takes::Words(words) => words[self.below(words.len())].text.to_owned(),
-            Takes::Pair => self.of(&["(1, 1)", "(2, 2)", "(2, 4)", "(4, 2)", "(3, 3)", "(8, 8)"]).to_owned(),
+            Takes::Pair => self.of(&["(1, 1)", "(2, 2)", "(2, 4)", "(4, 2)", "(8, 1)", "(3, 3)", "(8, 8)"]).to_owned(),
             Takes::Closure if key == Key::Score => format!("\"{}\"", self.of(&SCORES)),
             Takes::Closure => {
                 let epilogue = self.of(&EPILOGUES);
@@ -87,6 +87,9 @@ pub(crate) fn numbers(key: Key) -> &'static [u32] {
         Key::Swizzle => &[16, 32, 64, 128],
         Key::Pack | Key::PackHeads => &[1, 2, 3, 4, 6, 8, 16, 32, 64, 128],
         Key::Vector => &[1, 2, 4, 8],
+        Key::CtaM => &[8, 32, 48, 64, 100, 128, 192, 256, 512],
+        Key::Maxnreg => &[16, 32, 64, 96, 128, 168, 255, 256],
+        Key::OptLevel => &[1, 2, 3, 4, 5],
         Key::Lanes => &[2, 4, 8, 16, 32, 64],
         Key::KStep => &[8, 16, 32, 48, 64, 96, 128, 256],
         Key::Page => &[8, 16, 48, 64, 256],

@@ -26,7 +26,7 @@ const LAUNCHED: [&str; 5] = [
     WHOLE[1],
 ];
 
-const ACCEPTED: [&str; 28] = [
+const ACCEPTED: [&str; 30] = [
     "bm = 64, bn = 256, bk = 64, swap = off, pack = 2",
     "bm = 128, bn = 16, bk = 128, split = auto, pdl = early",
     LAUNCHED[0],
@@ -54,10 +54,20 @@ const ACCEPTED: [&str; 28] = [
     "bm = 128, bn = 256, bk = 40",
     "bm = 256, bn = 256, bk = 64, acc = f16",
     "bm = 256, bn = 512, bk = 64, acc = f16",
+    "bm = 256, bn = 512, bk = 64, acc = f16, cta_m = 128, warps = (4, 2)",
+    "bm = 512, bn = 128, bk = 112, cta_m = 128, warps = (4, 2), opt_level = 3",
     "bm = 128, bn = 256, bk = 64, acc = f16, swap = off, pack = 2",
 ];
 
-const REFUSED: [&str; 54] = [
+const REFUSED: [&str; 62] = [
+    "bm = 192, bn = 128, bk = 64, cta_m = 128",
+    "bm = 128, bn = 128, bk = 64, warps = (2, 2)",
+    "bm = 128, bn = 128, bk = 64, warps = (8, 1), consumers = 1",
+    "bm = 128, bn = 16, bk = 64, warps = (4, 2)",
+    "bm = 64, bn = 128, bk = 64, swap = off, pack = 2, cta_m = 64, warps = (4, 2)",
+    "bm = 32, bn = 128, bk = 32, cta_m = 64, warps = (8, 1)",
+    "bm = 128, bn = 128, bk = 64, op = sdd, cta_m = 64",
+    "bm = 128, bn = 128, bk = 64, maxnreg = 128",
     "bm = 128, bn = 128, bk = 64, acc = f16, out = f32",
     "bm = 128, bn = 128, bk = 64, dtype = e4m3, acc = f16",
     "bm = 128, bn = 128, bk = 64, op = sdd, acc = f16",
@@ -270,7 +280,7 @@ fn launches() {
 
 /// `bm = 64, bn = 256, bk = 64, b_layout = col` is `64x256x64_b_layout_col`.
 fn file_name(text: &str) -> String {
-    let mut parts = text.split(", ").map(|part| part.replace(" = ", "_"));
+    let mut parts = text.split(", ").map(|part| part.replace(" = ", "_").replace(['(', ')'], ""));
     let sizes: Vec<String> = parts.by_ref().take(3).map(|part| part[3..].to_owned()).collect();
     let rest: Vec<String> = parts.collect();
     [vec![sizes.join("x")], rest].concat().join("_")

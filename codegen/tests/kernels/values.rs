@@ -154,7 +154,9 @@ fn kernel(spec: &KernelSpec) -> Result<Kernel, String> {
     let tiles =
         (plan.sddmm_tiles(), plan.attention_tiles(), plan.gradient_tiles(), plan.split_form(), plan.tile_scheduler());
     let order = format!("{schedule:?} {:?} {tiles:?} {:?}", spec.split, plan.cluster_tile());
-    let launch = format!("{launch:?} {:?} {order} {:?}", plan.problem_maps(&problem), plan.arch());
+    // How a text is compiled is not said in it.
+    let compiled = spec.opt_level;
+    let launch = format!("{launch:?} {:?} {order} {:?} {compiled:?}", plan.problem_maps(&problem), plan.arch());
     Ok(Kernel { plan, launch })
 }
 
@@ -167,7 +169,7 @@ fn values(key: Key, op: Op) -> Vec<String> {
     match key.takes() {
         Takes::Words(words) => words.iter().filter(|word| !word.is_alias).map(|word| word.text.to_owned()).collect(),
         Takes::Closure => closures.iter().map(|text| (*text).to_owned()).collect(),
-        Takes::Pair => ["(1, 1)", "(2, 2)", "(2, 4)", "(4, 2)"].map(str::to_owned).to_vec(),
+        Takes::Pair => ["(1, 1)", "(2, 2)", "(2, 4)", "(4, 2)", "(4, 1)", "(8, 1)"].map(str::to_owned).to_vec(),
         _ => random::numbers(key).iter().map(u32::to_string).collect(),
     }
 }

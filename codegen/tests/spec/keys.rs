@@ -87,6 +87,28 @@ fn every_key_has_a_setter_that_the_canonical_text_shows() {
     }
 }
 
+/// Fingerprints of plans are made of these words: a key that came later is in them where it is said.
+#[test]
+fn words_of_a_spec_say_later_keys_where_they_are_said() {
+    let words = |text: &str| format!("{:?}", text.parse::<KernelSpec>().unwrap());
+    let plain = words("bm = 64, bn = 128, bk = 32");
+    assert!(
+        plain.starts_with("KernelSpec { bm: 64, bn: 128, bk: 32, op: Dsd, ")
+            && plain.contains("arch: None, warps: None,")
+    );
+    for (text, said) in [
+        ("cta_m = 64", "cta_m: Some(64)"),
+        ("maxnreg = 96", "maxnreg: Some(96)"),
+        ("opt_level = 2", "opt_level: Some(2)"),
+    ] {
+        let name = said.split_once(':').unwrap().0;
+        assert!(
+            !plain.contains(name) && words(&format!("bm = 64, bn = 128, bk = 32, {text}")).contains(said),
+            "{text}"
+        );
+    }
+}
+
 /// As versions before this one wrote them: all keys, and without those that came later.
 const JSON: [&str; 2] = [
     r#"{"bm":64,"bn":128,"bk":32,"op":"dds","transpose":"on","batch":"off","permute":"off","mma":"wgmma","a":"bf16","b":"bf16","acc":"f32","out":"bf16","a_layout":"col","b_layout":"col","c_layout":"row","scale":"none","accumulate":"fast","arch":"sm_90a","warps":[2,4],"shape":"m16n16k16","vector":null,"stages":null,"consumers":2,"cluster":null,"k_step":null,"schedule":"balanced","swizzle":64,"swap":"on","pack":null,"epilogue":"|| relu(acc)"}"#,

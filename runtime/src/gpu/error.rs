@@ -67,6 +67,19 @@ pub enum GpuError {
         offset: usize,
     },
 
+    /// An option of the driver's compiler that it does not have.
+    #[error("`{what}` of {value} is out of range: {least} to {most}")]
+    LoadOption {
+        /// Which option.
+        what: &'static str,
+        /// The value that was asked for.
+        value: u32,
+        /// The least value that it takes.
+        least: u32,
+        /// The greatest.
+        most: u32,
+    },
+
     /// The driver's just-in-time compiler or linker refused a module.
     #[error("the driver refused the module: {driver}\n{log}")]
     Jit {

@@ -74,7 +74,7 @@ pub use inputs::{DeviceInputs, UploadedInputs};
 pub use l2::L2Flush;
 pub use launch::{LaunchDims, Value, Values, launch, launch_params};
 pub(crate) use launch::{MOST_IN_X, MOST_IN_Y, MOST_PARAMETERS};
-pub use module::{Function, FunctionAttributes, Module};
+pub use module::{Function, FunctionAttributes, LoadOptions, Module};
 pub use order::DeviceOrder;
 #[cfg(feature = "simulator")]
 pub(crate) use order::UntypedOrder;

@@ -16,6 +16,50 @@ use super::symbol::symbol;
 /// Bytes kept of each of the JIT's two logs.
 const LOG_BYTES: usize = 64 << 10;
 
+/// How the driver compiles PTX, where it is not to its own taste.
+///
+/// Kernels of this crate take both from their specs: [`maxnreg`](bsr_codegen::KernelSpec::maxnreg) is a line of their PTX,
+/// since what a kernel says of its threads overrides `max_registers`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// The most registers of a thread, of entries that say nothing of it themselves, 16 to 255.
+    pub max_registers: Option<u32>,
+    /// The level of optimization, 0 to 4: 4 is the driver's own.
+    pub optimization_level: Option<u32>,
+}
+
+impl LoadOptions {
+    /// At most so many registers a thread.
+    #[must_use]
+    pub const fn max_registers(self, registers: u32) -> Self {
+        Self { max_registers: Some(registers), ..self }
+    }
+
+    /// At this level of optimization.
+    #[must_use]
+    pub const fn optimization_level(self, level: u32) -> Self {
+        Self { optimization_level: Some(level), ..self }
+    }
+
+    /// What a spec says of it.
+    pub fn of(spec: &bsr_codegen::KernelSpec) -> Self {
+        Self { optimization_level: spec.opt_level, ..Self::default() }
+    }
+
+    /// The options in the driver's words.
+    fn checked(self) -> Result<Vec<(CUjit_option, u32)>, GpuError> {
+        let option = |what, option, value: Option<u32>, (least, most)| match value {
+            Some(value) if !(least..=most).contains(&value) => Err(GpuError::LoadOption { what, value, least, most }),
+            value => Ok(value.map(|value| (option, value))),
+        };
+        let registers = option("max_registers", CUjit_option::CU_JIT_MAX_REGISTERS, self.max_registers, (16, 255))?;
+        let level =
+            option("optimization_level", CUjit_option::CU_JIT_OPTIMIZATION_LEVEL, self.optimization_level, (0, 4))?;
+        Ok(registers.into_iter().chain(level).collect())
+    }
+}
+
 /// Code on a device. A clone is another handle on it; it is unloaded with the last handle and the last
 /// [`Function`] of it.
 #[derive(Clone, Debug)]
@@ -42,13 +86,22 @@ impl Module {
     /// [`GpuError::WrongTarget`] if the `.target` of the text does not run here; [`GpuError::Jit`] with the
     /// compiler's log, and the PTX lines it names, if the driver refuses the text.
     pub fn load(device: &Device, ptx: &str) -> Result<Self, GpuError> {
+        Self::load_with(device, ptx, LoadOptions::default())
+    }
+
+    /// The same with options of the compiler.
+    ///
+    /// # Errors
+    /// As [`Module::load`]; [`GpuError::LoadOption`] for a value out of its range.
+    pub fn load_with(device: &Device, ptx: &str, options: LoadOptions) -> Result<Self, GpuError> {
+        let options = options.checked()?;
         if let Some(target) = target(ptx) {
             device.check_target(target)?;
         }
         let text =
             CString::new(ptx).map_err(|nul| GpuError::NulByte { what: "the PTX text", offset: nul.nul_position() })?;
         // SAFETY: the text is terminated by a NUL and outlives the call.
-        unsafe { Self::load_image(device, text.as_ptr().cast(), ptx) }
+        unsafe { Self::load_image(device, text.as_ptr().cast(), ptx, &options) }
     }
 
     /// Loads a cubin, what `ptxas` writes. Nothing is compiled, so there is no log.
@@ -59,16 +112,21 @@ impl Module {
     pub fn load_cubin(device: &Device, image: &[u8]) -> Result<Self, GpuError> {
         let aligned = cubin::checked_copy(image)?;
         // SAFETY: everything the headers name lies inside of the image, which outlives the call.
-        unsafe { Self::load_image(device, aligned.as_ptr().cast(), "") }
+        unsafe { Self::load_image(device, aligned.as_ptr().cast(), "", &[]) }
     }
 
     /// # Safety
     /// `image` must point to NUL-terminated PTX or to a whole cubin.
-    unsafe fn load_image(device: &Device, image: *const c_void, ptx: &str) -> Result<Self, GpuError> {
+    unsafe fn load_image(
+        device: &Device,
+        image: *const c_void,
+        ptx: &str,
+        further: &[(CUjit_option, u32)],
+    ) -> Result<Self, GpuError> {
         device.bind()?;
         let mut info = vec![0_u8; LOG_BYTES];
         let mut errors = vec![0_u8; LOG_BYTES];
-        let mut options = [
+        let mut options = vec![
             CUjit_option::CU_JIT_INFO_LOG_BUFFER,
             CUjit_option::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
@@ -78,7 +136,11 @@ impl Module {
         // The driver takes numbers in the place of pointers, and writes the lengths it used back into them.
         let number = |value: usize| std::ptr::without_provenance_mut::<c_void>(value);
         let mut values =
-            [info.as_mut_ptr().cast(), number(LOG_BYTES), errors.as_mut_ptr().cast(), number(LOG_BYTES), number(1)];
+            vec![info.as_mut_ptr().cast(), number(LOG_BYTES), errors.as_mut_ptr().cast(), number(LOG_BYTES), number(1)];
+        for (option, value) in further {
+            options.push(*option);
+            values.push(number(*value as usize));
+        }
         let mut raw = std::ptr::null_mut();
         // SAFETY: as many options as values, whose buffers outlive the call; the caller vouches for `image`.
         let status = unsafe {
@@ -306,6 +368,8 @@ fn directive<'p>(ptx: &'p str, name: &str) -> Option<&'p str> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -314,6 +378,19 @@ mod tests {
         assert_eq!(target(".target sm_90, texmode_independent\n"), Some("sm_90"));
         assert_eq!(target("// .target is missing\n"), None);
         assert_eq!(directive("// x\n.version 8.4 // FP8\n", ".version"), Some("8.4"));
+    }
+
+    #[test]
+    fn options_out_of_range_are_refused_with_the_range() {
+        let given = LoadOptions::default().max_registers(64).optimization_level(1);
+        let words = [(CUjit_option::CU_JIT_MAX_REGISTERS, 64), (CUjit_option::CU_JIT_OPTIMIZATION_LEVEL, 1)];
+        assert_eq!(given.checked().unwrap(), words);
+        assert!(LoadOptions::default().checked().unwrap().is_empty());
+        let error = |options: LoadOptions| options.checked().unwrap_err().to_string();
+        assert!(error(given.max_registers(256)).contains("`max_registers` of 256 is out of range: 16 to 255"));
+        assert!(error(given.optimization_level(5)).contains("`optimization_level` of 5 is out of range: 0 to 4"));
+        let spec: bsr_codegen::KernelSpec = "bm = 64, bn = 64, bk = 64, opt_level = 2".parse().unwrap();
+        assert_eq!(LoadOptions::of(&spec), LoadOptions::default().optimization_level(2));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::workspaces::Workspaces;
 use super::{Launcher, Machine, memory};
 use crate::error::KernelError;
 use crate::gpu::{
-    Device, DeviceBuffer, DevicePattern, DevicePtr, Fingerprint, Function, GpuError, LaunchDims, Module, Stored,
-    StreamRef, TensorMapCache, UntypedBsr,
+    Device, DeviceBuffer, DevicePattern, DevicePtr, Fingerprint, Function, GpuError, LaunchDims, LoadOptions, Module,
+    Stored, StreamRef, TensorMapCache, UntypedBsr,
 };
 use crate::lists::{self, Table};
 use crate::machine::{Lists, OnStream, Work};
@@ -111,7 +111,8 @@ impl Launcher {
     /// [`KernelError::Gpu`] with the driver's log if it refuses the PTX, or if the device is older than the plan's
     /// architecture or of another kind; [`KernelError::DoesNotFit`].
     pub fn load(device: &Device, plan: &Plan, ptx: &str, entry: &str) -> Result<Self, KernelError> {
-        Gpu::new(device, plan, entry, || Module::load(device, ptx)).map(|gpu| Self::new(plan.clone(), gpu))
+        Gpu::new(device, plan, entry, || Module::load_with(device, ptx, LoadOptions::of(plan.spec())))
+            .map(|gpu| Self::new(plan.clone(), gpu))
     }
 
     /// Loads machine code that ptxas made of the text of `plan`, whole (without `-c`: in relocatable code `setmaxnreg` is

@@ -7,17 +7,18 @@
 use std::path::Path;
 use std::time::Instant;
 
-use bsr::gpu::{Device, Module};
+use bsr::gpu::{Device, LoadOptions, Module};
+use bsr_trial::Planned;
 
 use super::Failure;
 
-/// Has the driver compile PTX and keep it: the milliseconds, unless it had it.
+/// Has the driver compile a kernel and keep it: the milliseconds, unless it had it.
 ///
 /// # Errors
 /// The driver's, with its log.
-pub(super) fn compile(device: &Device, ptx: &str) -> Result<Option<f64>, Failure> {
+pub(super) fn compile(device: &Device, planned: &Planned) -> Result<Option<f64>, Failure> {
     let begun = Instant::now();
-    let module = Module::load(device, ptx)?;
+    let module = Module::load_with(device, planned.ptx.text(), LoadOptions::of(planned.spec()))?;
     // The driver has a log of what it compiled, and none of what it had.
     Ok((!module.log().is_empty()).then(|| begun.elapsed().as_secs_f64() * 1e3))
 }

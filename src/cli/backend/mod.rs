@@ -192,8 +192,7 @@ impl Backend for GpuBackend {
     }
 
     fn compile(&mut self, kernel: &KernelSpec) -> Result<Option<f64>, Trouble> {
-        let compiled =
-            planned(kernel, &self.edit).and_then(|planned| compiler::compile(&self.device, planned.ptx.text()));
+        let compiled = planned(kernel, &self.edit).and_then(|planned| compiler::compile(&self.device, &planned));
         compiled.map_err(|failure| self.trouble(Some(0), Bad::Failed(failure)))
     }
 

@@ -18,7 +18,7 @@ const KEPT: [&str; 6] = [
 ];
 
 /// What stands for something: the flagship, large tiles, blocks that are gathered, padded or unevenly divided.
-const CHOSEN: [&str; 29] = [
+const CHOSEN: [&str; 33] = [
     "bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "bm = 128, bn = 128, bk = 128, mma = mma_sync, arch = sm_90a",
     "bm = 128, bn = 256, bk = 128, mma = mma_sync, arch = sm_90a",
@@ -48,9 +48,13 @@ const CHOSEN: [&str; 29] = [
     "bm = 256, bn = 128, bk = 64, mma = wmma, acc = f16, warps = (2, 2), b_layout = col, c_layout = col",
     "bm = 128, bn = 128, bk = 112, mma = wmma, acc = f16, arch = sm_70",
     "bm = 32, bn = 64, bk = 48, mma = wmma, shape = m32n8k16, acc = f16, c_layout = col",
+    "bm = 512, bn = 128, bk = 112, mma = mma_sync, acc = f16, cta_m = 512, warps = (4, 2)",
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, cta_m = 32",
+    "bm = 128, bn = 128, bk = 64, mma = wmma, cta_m = 64, warps = (2, 2)",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, maxnreg = 224, opt_level = 3",
 ];
 
-const REFUSED: [&str; 32] = [
+const REFUSED: [&str; 37] = [
     "bm = 100, bn = 128, bk = 112, mma = mma_sync",
     "bm = 128, bn = 100, bk = 112, mma = mma_sync",
     "bm = 128, bn = 128, bk = 24, mma = mma_sync",
@@ -61,6 +65,11 @@ const REFUSED: [&str; 32] = [
     "bm = 128, bn = 128, bk = 64, mma = wmma, dtype = e4m3",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, a = f16, b = bf16",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, acc = i32",
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, cta_m = 96",
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, cta_m = 32, warps = (4, 2)",
+    "bm = 512, bn = 256, bk = 64, mma = mma_sync, cta_m = 512",
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, maxnreg = 256, opt_level = 5",
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, warps = (4, 4), maxnreg = 168",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, acc = f16, out = f32",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, acc = f16, dtype = e4m3",
     "bm = 128, bn = 128, bk = 64, mma = wmma, acc = f16, dtype = bf16",

@@ -46,7 +46,7 @@ const KNOBS: [&str; 13] = [
 
 /// Specs that stand for something: the flagship in every layout and result type, the measured rows, the
 /// shapes whose epilogue, gather or swizzle is special.
-const CHOSEN: [&str; 176] = [
+const CHOSEN: [&str; 182] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, dtype = bf16",
     "bm = 512, bn = 128, bk = 112, out = f32",
@@ -208,6 +208,13 @@ const CHOSEN: [&str; 176] = [
     "bm = 32, bn = 256, bk = 32, batch = on, split = auto",
     "bm = 16, bn = 128, bk = 16, batch = on, split = 4, pdl = on",
     "bm = 40, bn = 128, bk = 24, batch = on, split = 2, op = dds, out = f32, c_layout = col",
+    // The tile and the layout of consumers as the spec says.
+    "bm = 512, bn = 128, bk = 112, cta_m = 64, warps = (4, 2)",
+    "bm = 512, bn = 128, bk = 112, cta_m = 128, warps = (4, 2)",
+    "bm = 256, bn = 256, bk = 64, cta_m = 128, warps = (4, 2), out = f32",
+    "bm = 192, bn = 192, bk = 64, cta_m = 64, warps = (4, 3), c_layout = col",
+    "bm = 256, bn = 512, bk = 64, acc = f16, cta_m = 128, warps = (4, 2)",
+    "bm = 128, bn = 128, bk = 64, op = dds, cta_m = 64",
     // Sums of f16: overlapped and serial stores, every layout, packed rows, divided K, an epilogue, swap-AB.
     "bm = 128, bn = 128, bk = 64, acc = f16",
     "bm = 256, bn = 256, bk = 64, acc = f16",

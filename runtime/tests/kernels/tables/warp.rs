@@ -189,7 +189,16 @@ fn knob_cases() -> Vec<Case> {
         for bn in [32, 64, 96, 128, 192, 256] {
             add(format!("bm = 64, bn = {bn}, bk = 64, {family}"));
         }
+        for cta_m in [16, 32, 64, 128, 256] {
+            add(format!("bm = 256, bn = 64, bk = 64, {family}, cta_m = {cta_m}"));
+        }
+        add(format!("bm = 512, bn = 128, bk = 48, {family}, acc = f16, cta_m = 512, warps = (4, 2)"));
+        for maxnreg in [64, 128, 255] {
+            add(format!("bm = 64, bn = 64, bk = 64, {family}, maxnreg = {maxnreg}"));
+        }
+        add(format!("bm = 64, bn = 64, bk = 64, {family}, opt_level = 2"));
     }
+    add("bm = 64, bn = 64, bk = 32, mma = scalar, maxnreg = 96, opt_level = 1".to_owned());
     for shape in ["m16n16k16", "m32n8k16", "m8n32k16"] {
         for dtype in ["f16", "bf16"] {
             add(format!("bm = 64, bn = 64, bk = 64, mma = wmma, shape = {shape}, dtype = {dtype}"));

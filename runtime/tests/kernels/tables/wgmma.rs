@@ -182,6 +182,16 @@ fn knob_cases() -> Vec<Case> {
         add(format!("bm = 192, bn = 64, bk = 64, consumers = {consumers}"), (500, 300, 500));
         add(format!("bm = 64, bn = 192, bk = 64, consumers = {consumers}, out = f32"), (300, 500, 500));
     }
+    for tile in ["cta_m = 64", "cta_m = 128", "cta_m = 192", "warps = (8, 1)", "warps = (12, 1)", "warps = (4, 1)"] {
+        add(format!("bm = 384, bn = 64, bk = 64, {tile}"), (800, 300, 500));
+    }
+    for tile in ["cta_m = 64, warps = (4, 2)", "cta_m = 128, warps = (4, 2)", "cta_m = 64, warps = (4, 3)"] {
+        add(format!("bm = 384, bn = 192, bk = 64, {tile}"), (800, 500, 500));
+        add(format!("bm = 384, bn = 192, bk = 64, {tile}, acc = f16, c_layout = col"), (800, 500, 500));
+    }
+    for level in 1..=4 {
+        add(format!("bm = 128, bn = 64, bk = 64, opt_level = {level}"), (500, 300, 500));
+    }
     for schedule in ["strided", "balanced"] {
         add(format!("bm = 64, bn = 128, bk = 64, schedule = {schedule}"), (1000, 3000, 500));
     }

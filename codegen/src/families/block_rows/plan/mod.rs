@@ -5,6 +5,7 @@ mod epilogue;
 mod fused;
 mod kloop;
 mod launch;
+mod layout;
 mod memory;
 mod operand;
 pub(crate) mod packed;

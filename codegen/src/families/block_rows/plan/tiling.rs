@@ -3,8 +3,8 @@
 //! The sparsity block is a fact of the data; the CTA tile is a choice. A block of `bm` rows is covered by
 //! `bm / cta_m` CTA tiles, which may share B's tile by multicast when they form a cluster.
 
-use super::packed;
 use super::precision::Precision;
+use super::{layout, packed};
 use serde::Serialize;
 
 use crate::hopper::{CONSUMER_OVERHEAD, Roles, WGMMA_M, box_columns, wgmma_k, whole_boxes};
@@ -113,10 +113,12 @@ pub(crate) fn choose(
     precision: &Precision,
     arch: &Arch,
 ) -> Result<Tiling, PlanErrors> {
+    layout::check(spec, view)?;
     if let Some(pack) = spec.pack {
         return packed::tiling(spec, view, pack, arch);
     }
-    let counts: Vec<u32> = match spec.consumers {
+    let said = layout::consumers(spec).map(|(m, n)| m * n);
+    let counts: Vec<u32> = match said.or(spec.consumers) {
         Some(n) if (1..=3).contains(&n) => vec![n],
         Some(n) => {
             return Err(PlanError::new(
@@ -157,9 +159,9 @@ fn tiles(
     counts: &[u32],
     arch: &Arch,
 ) -> impl Iterator<Item = Tiling> {
-    let heights = [256, 192, 128, 64].into_iter().filter(|m| view.rows.is_multiple_of(*m));
+    let heights = layout::heights(spec, view);
     counts.iter().flat_map(move |&consumers| {
-        heights.clone().flat_map(move |cta_m| splits(spec, view, precision, cta_m, consumers, arch))
+        heights.clone().into_iter().flat_map(move |cta_m| splits(spec, view, precision, cta_m, consumers, arch))
     })
 }
 
@@ -176,9 +178,14 @@ fn splits(
     let roles = Roles::new(consumers, busy_producer, arch);
     let rows = cta_m.is_multiple_of(WGMMA_M * consumers).then_some((Split::Rows, cta_m / consumers, spec.bn));
     let columns = spec.bn.is_multiple_of(consumers).then_some((Split::Columns, cta_m, spec.bn / consumers));
+    let said = layout::consumers(spec);
+    let rows = rows.filter(|_| said.is_none_or(|(_, along_n)| along_n == 1));
     // A lone consumer has nothing to divide. Columns are the way out where rows do not do: they double the number of
     // WGMMAs that read the same A.
-    let columns = columns.filter(|_| rows.is_none() || (precision.promoted && consumers > 1));
+    let columns = columns.filter(|_| match said {
+        Some((along_m, _)) => along_m == 1 && rows.is_none(),
+        None => rows.is_none() || (precision.promoted && consumers > 1),
+    });
     let promoted = precision.promoted;
     let (cta_n, widest) = (spec.bn, arch.wgmma_n);
     rows.into_iter().chain(columns).filter_map(move |(split, wg_m, wg_n)| {
@@ -227,17 +234,26 @@ fn no_tile(spec: &KernelSpec, view: &SparseTimesDense, tightest: Option<Tiling>,
             },
         ),
         None => {
-            let consumers = spec.consumers.unwrap_or(2);
+            let consumers = spec.consumers.or(layout::consumers(spec).map(|(m, n)| m * n)).unwrap_or(2);
+            let key = match (spec.warps, spec.consumers, spec.cta_m) {
+                (Some(_), _, _) => "warps",
+                (None, Some(_), _) => "consumers",
+                (None, None, Some(_)) => "cta_m",
+                (None, None, None) => "bn",
+            };
+            let rows = spec.cta_m.unwrap_or(view.rows);
             PlanError::new(
-                if spec.consumers.is_some() { "consumers" } else { "bn" },
-                format!("{consumers} consumer warpgroups cannot divide a {} x {} tile", view.rows, spec.bn),
+                key,
+                format!("{consumers} consumer warpgroups cannot divide a {rows} x {} tile", spec.bn),
                 format!(
-                    "a consumer needs a multiple of 64 rows, or else 16 or a multiple of 32 (up to {}) columns: {} / {consumers} rows, {} / {consumers} columns",
+                    "a consumer needs a multiple of 64 rows, or else 16 or a multiple of 32 (up to {}) columns: {rows} / {consumers} rows, {} / {consumers} columns",
                     if consumers == 3 { 192 } else { 256 },
-                    view.rows,
                     spec.bn
                 ),
-                "leave `consumers` to the plan, or bn = ?",
+                match key {
+                    "warps" | "cta_m" => format!("leave `{key}` to the plan, or bn = ?"),
+                    _ => "leave `consumers` to the plan, or bn = ?".to_owned(),
+                },
             )
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::hopper::factors;
 use crate::plan::{PlanError, PlanErrors};
+use crate::spec::Key;
 use crate::{Accumulate, Dtype, KernelSpec, Layout, Op, Pdl, Scale, Schedule, Switch};
 
 /// Sides of a block are multiples of this: 8 columns of accumulators, and 16 bytes of a 16-bit result.
@@ -96,6 +97,14 @@ fn check_keys(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("op = {op} with accumulate = {accumulate} is not supported"),
             "an SDDMM accumulates in the accumulators of the tensor cores",
             "drop `accumulate`",
+        ));
+    }
+    for key in [Key::CtaM, Key::Warps].into_iter().filter(|key| spec.says(*key)) {
+        errors.push(PlanError::new(
+            key.as_str(),
+            format!("op = {op} has no `{key}`"),
+            "a consumer has 64 rows: a tile of blocks of more has 128 rows and two consumers along M, else 64",
+            format!("drop `{key}`"),
         ));
     }
     if spec.acc == Dtype::F16 {

@@ -59,6 +59,22 @@ fn check_choices(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanEr
             format!("scale = none, or {} = ?", view.keys.0),
         ));
     }
+    if let Some(rows) = spec.cta_m {
+        errors.push(PlanError::new(
+            "cta_m",
+            format!("tiles of {rows} rows are not supported with swap-AB"),
+            "a tile has `pack` block rows, or a slice of one whose rows are N of a WGMMA",
+            "drop `cta_m`, or pack = ?",
+        ));
+    }
+    if let Some((m, n)) = spec.warps {
+        errors.push(PlanError::new(
+            "warps",
+            format!("a layout of {m} x {n} warps is not supported with swap-AB"),
+            "the dense columns are divided among the consumers: 64 or more each, of all rows",
+            "drop `warps`",
+        ));
+    }
     if spec.cluster.is_some_and(|cluster| cluster != 1) {
         errors.push(PlanError::new(
             "cluster",

@@ -101,7 +101,7 @@ impl Tiling {
 
     /// CTAs of an SM: as many as registers and threads allow and latencies need, and three shallow stages of each.
     fn residency(&self, spec: &KernelSpec, arch: &Arch) -> u32 {
-        let by_registers = warps_of(self.registers, arch) * 32 / self.threads();
+        let by_registers = warps_of(spec.maxnreg.unwrap_or(self.registers), arch) * 32 / self.threads();
         let subtiles = self.threads() / 32
             * 16
             * self.warp_n
@@ -147,7 +147,7 @@ pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, Pla
     {
         return Err(too_many_warps(m, n, arch).into());
     }
-    let rows = (1..=256 / unit_m).map(|i| i * unit_m).filter(|rows| spec.bm.is_multiple_of(*rows));
+    let rows = rows(spec, unit_m)?.into_iter();
     let all: Vec<Tiling> =
         rows.flat_map(|rows| counts.iter().filter_map(move |warps| Tiling::new(spec, rows, *warps, arch))).collect();
     let mut legal: Vec<Tiling> =
@@ -157,6 +157,36 @@ pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, Pla
         _ if !legal.is_empty() => Ok(legal),
         Some(tiling) if !tiling.fits(arch) => Err(no_registers(spec, tiling, arch).into()),
         _ => Err(indivisible(spec, unit_m, unit_n).into()),
+    }
+}
+
+/// The rows that a tile may have: as the spec says, or up to 256 that divide a block.
+fn rows(spec: &KernelSpec, unit: u32) -> Result<Vec<u32>, PlanError> {
+    let divides = |rows: &u32| spec.bm.is_multiple_of(*rows);
+    let all = |most: u32| (1..=most / unit).map(|i| i * unit).filter(divides);
+    let Some(rows) = spec.cta_m else { return Ok(all(256).collect()) };
+    if all(spec.bm).any(|legal| legal == rows) {
+        return Ok(vec![rows]);
+    }
+    let nearest = all(spec.bm).min_by_key(|legal| legal.abs_diff(rows)).unwrap_or(unit);
+    Err(PlanError::new(
+        "cta_m",
+        format!("a block of {} rows is not divided into tiles of {rows}", spec.bm),
+        format!(
+            "{} / {rows} = {:.2}; an instruction has {unit} rows",
+            spec.bm,
+            f64::from(spec.bm) / f64::from(rows.max(1))
+        ),
+        format!("cta_m = {nearest}, or leave `cta_m` to the plan"),
+    ))
+}
+
+/// The key that decides a tile, where the spec has one.
+fn tile_key(spec: &KernelSpec) -> &'static str {
+    match (spec.warps, spec.cta_m) {
+        (Some(_), _) => "warps",
+        (None, Some(_)) => "cta_m",
+        (None, None) => "bn",
     }
 }
 
@@ -186,7 +216,7 @@ fn no_registers(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> PlanError {
     let limit = (arch.registers / tiling.threads()).min(arch.registers_per_thread);
     let (m, n) = tiling.warps;
     PlanError::new(
-        if spec.warps.is_some() { "warps" } else { "bn" },
+        tile_key(spec),
         "accumulators do not fit the register file",
         format!(
             "{} x {} {} over {m} x {n} warps = {} x {} per warp = {} registers per thread, and {} more for fragments and \
@@ -202,6 +232,9 @@ fn no_registers(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> PlanError {
         match (spec.warps, more_warps(spec, tiling, arch)) {
             (Some(_), Some(n)) => format!("warps = ({m}, {n}), or leave `warps` to the plan"),
             (Some(_), None) => "leave `warps` to the plan".to_owned(),
+            (None, _) if spec.cta_m.is_some() => {
+                format!("leave `cta_m` to the plan, or bn = {}", (spec.bn / 2).max(16))
+            }
             (None, _) => format!("bn = {}", (spec.bn / 2).max(16)),
         },
     )
@@ -215,22 +248,21 @@ fn more_warps(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> Option<u32> {
 
 fn indivisible(spec: &KernelSpec, unit_m: u32, unit_n: u32) -> PlanError {
     let (m, n) = spec.warps.unwrap_or((1, 1));
-    let fragment = format!("{unit_m} x {unit_n}");
+    let (fragment, rows) = (format!("{unit_m} x {unit_n}"), spec.cta_m.unwrap_or(spec.bm));
     PlanError::new(
-        if spec.warps.is_some() { "warps" } else { "bn" },
-        format!("{m} x {n} warps cannot divide a tile of {} x {}", spec.bm, spec.bn),
+        tile_key(spec),
+        format!("{m} x {n} warps cannot divide a tile of {rows} x {}", spec.bn),
         format!(
-            "each warp computes whole fragments of {fragment} and stores C in whole 16-byte vectors: {} / {m} rows = {:.1}, \
+            "each warp computes whole fragments of {fragment} and stores C in whole 16-byte vectors: {rows} / {m} rows = {:.1}, \
              {} / {n} columns = {:.1}",
-            spec.bm,
-            f64::from(spec.bm) / f64::from(m.max(1)),
+            f64::from(rows) / f64::from(m.max(1)),
             spec.bn,
             f64::from(spec.bn) / f64::from(n.max(1))
         ),
         if spec.warps.is_some() {
             let fewer =
                 |most: u32, whole: u32, unit: u32| (1..=most).rev().find(|parts| whole.is_multiple_of(parts * unit));
-            match (fewer(m, spec.bm, unit_m), fewer(n, spec.bn, unit_n)) {
+            match (fewer(m, rows, unit_m), fewer(n, spec.bn, unit_n)) {
                 (Some(m), Some(n)) => format!("warps = ({m}, {n}), or leave `warps` to the plan"),
                 _ => "leave `warps` to the plan".to_owned(),
             }
