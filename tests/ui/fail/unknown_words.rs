@@ -7,7 +7,7 @@ use bsr::bsr_kernel;
     mma = tensor_core,
     dtype = fp8,
     out = i8,
-    acc = f16,
+    acc = b16,
     scale = rowcol,
     accumulate = atmic,
     arch = sm_90,
