@@ -38,8 +38,8 @@ const KERNELS: &[&str] = &[
     "bm = 64, bn = 64, bk = 32, pdl = early, split = auto",
     "bm = 64, bn = 64, bk = 64, split = long",
     "bm = 64, bn = 64, bk = 32, swap = off, pack = 3",
-    "bm = 128, bn = 64, bk = 64, acc = f16, warps = (4, 2)",
     "bm = 16, bn = 32, bk = 16, mma = mma_sync, acc = f16, c_layout = col",
+    "bm = 128, bn = 64, bk = 64, acc = f16, warps = (4, 2)",
 ];
 
 /// Mutants that change nothing a kernel does: operator, words of the statement, and why.

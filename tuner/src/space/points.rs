@@ -150,7 +150,7 @@ const REPEATED: &str = "the same kernel as an earlier point";
 /// What became of one spec, before repetitions are looked for.
 enum Outcome {
     Legal(Box<Point>),
-    Rejected(Rejected),
+    Rejected(Box<Rejected>),
 }
 
 impl Space {
@@ -177,7 +177,7 @@ impl Space {
         let mut seen: HashMap<String, usize> = HashMap::new();
         for outcome in outcomes {
             match outcome {
-                Outcome::Rejected(rejected) => points.rejected.push(rejected),
+                Outcome::Rejected(rejected) => points.rejected.push(*rejected),
                 Outcome::Legal(point) => match seen.get(&point.digest) {
                     Some(&of) => points.repeated.push(Repeated { spec: point.spec, part: point.part, of }),
                     None => {
@@ -203,7 +203,7 @@ impl Part {
             }
             Ok(reasons)
         };
-        let rejected = |reasons: Vec<Reason>| Ok(Outcome::Rejected(Rejected { spec, part, reasons }));
+        let rejected = |reasons: Vec<Reason>| Ok(Outcome::Rejected(Box::new(Rejected { spec, part, reasons })));
         let reasons = broken(None)?;
         if !reasons.is_empty() {
             return rejected(reasons);
