@@ -39,7 +39,7 @@ struct Single;
 #[bsr_kernel(bm = 128, bn = 128, bk = 64, arch = sm_80)]
 struct Ampere;
 
-#[bsr_kernel(bm = 128, bn = 128, bk = 64, warps = (2, 2), shape = m16n16k16, vector = 8)]
+#[bsr_kernel(bm = 128, bn = 128, bk = 64, warps = (8, 1), shape = m16n16k16, vector = 8)]
 struct KeysOfOthers;
 
 fn main() {
