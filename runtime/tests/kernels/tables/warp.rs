@@ -197,6 +197,7 @@ fn knob_cases() -> Vec<Case> {
             add(format!("bm = 64, bn = 64, bk = 64, {family}, maxnreg = {maxnreg}"));
         }
         add(format!("bm = 64, bn = 64, bk = 64, {family}, opt_level = 2"));
+        add(format!("bm = 2048, bn = 64, bk = 1024, {family}"));
     }
     add("bm = 64, bn = 64, bk = 32, mma = scalar, maxnreg = 96, opt_level = 1".to_owned());
     for shape in ["m16n16k16", "m32n8k16", "m8n32k16"] {

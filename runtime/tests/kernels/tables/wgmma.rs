@@ -147,6 +147,7 @@ fn knob_cases() -> Vec<Case> {
         add(format!("bm = 64, bn = 64, bk = 16, cluster = {cluster}"), (300, 700, 500));
         let layouts = "b_layout = col, c_layout = col, dtype = bf16";
         add(format!("bm = 512, bn = 128, bk = 48, cluster = {cluster}, {layouts}"), (1200, 300, 500));
+        add(format!("bm = 2048, bn = 64, bk = 1000, cluster = {cluster}, {layouts}"), (2100, 130, 1500));
     }
     for stages in 2..=8 {
         add(format!("bm = 128, bn = 64, bk = 64, stages = {stages}"), (500, 300, 900));

@@ -11,8 +11,10 @@ const fn depth_unit(dtype: Dtype) -> u32 {
     16 / dtype.bytes()
 }
 
-/// Largest sparsity block and dense tile, along each dimension.
+/// Widest dense tile.
 const LARGEST: u32 = 512;
+/// Largest sparsity block along each dimension: its rows are divided into slices, and its columns into stages.
+const LARGEST_BLOCK: u32 = 2048;
 
 pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     let (rows, depth) = view.keys;
@@ -65,11 +67,11 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
 
 fn size(key: &'static str, value: u32, unit: u32, why: &str) -> PlanError {
     let what = if key == "bm" { "block rows" } else { "block columns" };
-    PlanError::size(key, what, value, (unit, LARGEST), why)
+    PlanError::size(key, what, value, (unit, LARGEST_BLOCK), why)
 }
 
 fn legal(value: u32, unit: u32) -> bool {
-    value > 0 && value.is_multiple_of(unit) && value <= LARGEST
+    value > 0 && value.is_multiple_of(unit) && value <= LARGEST_BLOCK
 }
 
 fn legal_bn(bn: u32) -> bool {

@@ -5,8 +5,10 @@ use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
 use super::units::fragment;
 
-/// Largest sparsity block and dense tile, along each dimension.
+/// Widest dense tile.
 const LARGEST: u32 = 512;
+/// Largest sparsity block along each dimension: its rows are divided into slices, and its columns into stages.
+const LARGEST_BLOCK: u32 = 2048;
 /// `bn` and `bk` are multiples of this: whole vectors of 16 bytes, and pairs of instructions along N.
 const UNIT: u32 = 16;
 
@@ -22,8 +24,9 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
 }
 
 fn size(key: &'static str, what: &str, value: u32, unit: u32, why: &str, errors: &mut PlanErrors) {
-    if value == 0 || !value.is_multiple_of(unit) || value > LARGEST {
-        errors.push(PlanError::size(key, what, value, (unit, LARGEST), why));
+    let largest = if key == "bn" { LARGEST } else { LARGEST_BLOCK };
+    if value == 0 || !value.is_multiple_of(unit) || value > largest {
+        errors.push(PlanError::size(key, what, value, (unit, largest), why));
     }
 }
 
