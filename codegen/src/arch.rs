@@ -45,6 +45,7 @@ pub struct Arch {
 
 impl Arch {
     /// Volta (V100). 6.0 brings `wmma` with mixed precision.
+    #[doc(hidden)]
     pub const SM_70: Self = Self {
         target: "sm_70",
         ptx_version: "6.3",
@@ -65,6 +66,7 @@ impl Arch {
     };
 
     /// Turing (T4). 6.5 brings `ldmatrix`.
+    #[doc(hidden)]
     pub const SM_75: Self = Self {
         target: "sm_75",
         ptx_version: "6.5",
@@ -76,6 +78,7 @@ impl Arch {
     };
 
     /// Ampere (A100). 7.0 brings `cp.async`, `mma.sync.m16n8k16` and bf16.
+    #[doc(hidden)]
     pub const SM_80: Self = Self {
         target: "sm_80",
         ptx_version: "7.0",
@@ -90,6 +93,7 @@ impl Arch {
 
     /// Ampere of workstations and games (A10, A40, RTX 3090), with less shared memory than [an A100](Self::SM_80). 7.1 brings
     /// the target.
+    #[doc(hidden)]
     pub const SM_86: Self = Self {
         target: "sm_86",
         ptx_version: "7.1",
@@ -101,10 +105,12 @@ impl Arch {
     };
 
     /// Ada Lovelace (L4, L40, RTX 4090). 8.4 brings `mma.sync` on FP8.
+    #[doc(hidden)]
     pub const SM_89: Self = Self { target: "sm_89", ptx_version: "8.4", compute_capability: (8, 9), ..Self::SM_86 };
 
     /// Hopper with its architecture-specific instructions (H100, H200, GH200). 8.0 brings `wgmma`, `setmaxnreg`,
     /// `cp.async.bulk.tensor` and `elect.sync`.
+    #[doc(hidden)]
     pub const SM_90A: Self = Self {
         target: "sm_90a",
         ptx_version: "8.0",
@@ -119,6 +125,7 @@ impl Arch {
     };
 
     /// Blackwell of workstations and games (RTX PRO 6000, RTX 5090): clusters and TMA, but no `wgmma`. 8.7 brings the target.
+    #[doc(hidden)]
     pub const SM_120: Self = Self {
         target: "sm_120",
         ptx_version: "8.7",
@@ -142,6 +149,7 @@ impl Arch {
     }
 
     /// The limits of a GPU of this compute capability, as far as they are known: of [its target](Target::of_gpu).
+    #[doc(hidden)]
     pub fn of_gpu(capability: (u32, u32)) -> Option<&'static Self> {
         Target::of_gpu(capability).map(Self::of)
     }
@@ -150,6 +158,7 @@ impl Arch {
 impl Target {
     /// The newest target whose code a GPU of this compute capability runs; none before Volta. A kernel that is planned for it
     /// keeps the GPU's limits; one for an older target may need more shared memory than the GPU has.
+    #[doc(hidden)]
     pub fn of_gpu(capability: (u32, u32)) -> Option<Self> {
         Self::ALL.into_iter().rev().find(|target| target_runs_on(target.as_str(), capability) == Some(true))
     }
@@ -157,6 +166,7 @@ impl Target {
 
 /// Whether `sm_XYs` code runs on a compute capability: code of a plain target on any from its own on, of one with `a` on its own
 /// alone, of one with `f` on later ones of its major. `None` if the target has another form.
+#[doc(hidden)]
 pub fn target_runs_on(target: &str, capability: (u32, u32)) -> Option<bool> {
     let digits = target.strip_prefix("sm_")?;
     let (digits, suffix) = match digits.strip_suffix(['a', 'f']) {

@@ -21,6 +21,7 @@
 mod advise;
 mod backend;
 mod bench;
+mod block_sizes;
 mod calibrate;
 mod check;
 mod check_args;

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use bsr_tuner::report::{
-    BlockSizes, Cards, MOST_PRODUCTS, ReportData, Top, block_size_picture, by_block_size, render, side_by_side, top,
+    Cards, MOST_PRODUCTS, ReportData, Top, block_size_picture, by_block_size, render, side_by_side, top,
 };
 use bsr_tuner::store::{Rejection, RunRow};
 use bsr_tuner::{Record, Store, TraceOf, Traced};
@@ -14,7 +14,7 @@ use bsr_tuner::{Record, Store, TraceOf, Traced};
 use super::exit::{Exit, Failure};
 use super::output::{self, Outputs, Replace};
 use super::table::{fitted, markdown};
-use super::{database, input, line, roofs, say, trace};
+use super::{block_sizes, database, input, line, roofs, say, trace};
 
 /// Show measurements: the best ones in a table, and all of them on a self-contained page.
 #[derive(Debug, clap::Args)]
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let products = top(&records, args.top);
     products.iter().take(MOST_PRODUCTS).try_for_each(|top| print(top, out))?;
     side_by_side(&records).iter().take(MOST_PRODUCTS).try_for_each(|cards| print_cards(cards, out))?;
-    by_block_size(&records).iter().take(MOST_PRODUCTS).try_for_each(|sizes| print_block_sizes(sizes, out))?;
+    by_block_size(&records).iter().take(MOST_PRODUCTS).try_for_each(|sizes| block_sizes::print(sizes, out))?;
     if let Some(path) = &args.blocks {
         let picture = block_size_picture(&records).ok_or_else(|| {
             let help = "help: `bsr sweep --blocks 32x32,64x64` measures several";
@@ -179,19 +179,6 @@ fn print(top: &Top, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "{attribute}\n")?;
     }
     Ok(())
-}
-
-/// One product in blocks of several sizes.
-pub(super) fn print_block_sizes(sizes: &BlockSizes, out: &mut dyn Write) -> std::io::Result<()> {
-    line(out, "blocks", &sizes.product)?;
-    line(out, "device", &sizes.device)?;
-    if let Some(warning) = sizes.warning {
-        line(out, "warning", warning)?;
-    }
-    let mut table = markdown(sizes.head, &["best kernel"]);
-    table.add_rows(sizes.rows.iter().map(|row| row.cells.as_slice()));
-    writeln!(out, "\n{}\n", fitted(table))?;
-    line(out, "fastest", &sizes.verdict)
 }
 
 /// One product on several cards.

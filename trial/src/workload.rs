@@ -44,6 +44,7 @@ impl Facts {
     }
 
     /// The same product in blocks of another size.
+    #[doc(hidden)]
     pub fn in_blocks(&self, bm: u32, bk: u32) -> Self {
         let mut spec = self.0;
         (spec.bm, spec.bk) = (bm, bk);

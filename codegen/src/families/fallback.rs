@@ -15,6 +15,7 @@ impl Plan {
     /// # Errors
     /// Why no such GPU has a kernel: a key that only WGMMA kernels have, an operation, a size. Why there is none to look for,
     /// if `spec` is itself no Hopper kernel.
+    #[doc(hidden)]
     pub fn fallbacks(spec: &KernelSpec) -> Result<Vec<Self>, PlanErrors> {
         if spec.mma != Mma::Wgmma {
             return Err(PlanError::new(

@@ -56,6 +56,7 @@ impl KernelSpec {
 
     /// The spec of the same product with every choice left to the plan, but for `bn`. Promoted sums stay: to which precision
     /// FP8 is summed is no choice.
+    #[doc(hidden)]
     #[must_use]
     pub fn without_choices(&self) -> Self {
         let mut product = Self::new(self.bm, self.bn, self.bk);

@@ -8,6 +8,7 @@ use crate::launcher::Launcher;
 
 /// A kernel of another instruction that computes the same product, for GPUs that do not run [the first](super::Kernel::SPEC):
 /// one of those that `fallback = on` embeds.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fallback {
     /// Its spec, which names the architecture.
@@ -19,6 +20,7 @@ pub struct Fallback {
     plan: fn() -> &'static Plan,
 }
 
+#[doc(hidden)]
 impl Fallback {
     /// What the attribute compiled.
     #[doc(hidden)]

@@ -7,10 +7,11 @@ pub fn tolerance_of(spec: &KernelSpec, k: usize) -> f64 {
     tolerance(spec.a, spec.out, k, spec_accumulate(spec)) + half_sums(spec.acc, k)
 }
 
-/// What of a spec decides how far a right result may be from the reference, beside its operands: the type of C, and how it sums.
-/// Kernels of one problem that agree in it may be held against one [reference](super::expected).
-pub fn rounding(spec: &KernelSpec) -> (Dtype, Option<Accumulate>) {
-    (spec.out, spec_accumulate(spec))
+/// What of a spec decides how far a right result may be from the reference, beside its operands: the type of C, that of the sums, and
+/// how they are summed. Kernels of one problem that agree in it may be held against one [reference](super::expected).
+#[doc(hidden)]
+pub fn rounding(spec: &KernelSpec) -> (Dtype, Dtype, Option<Accumulate>) {
+    (spec.out, spec.acc, spec_accumulate(spec))
 }
 
 /// How a spec's kernel sums, as far as its error goes.
@@ -188,6 +189,7 @@ mod tests {
         let scalar = of(", mma = scalar, accumulate = register");
         assert_ne!(scalar, of(", mma = scalar, accumulate = register, vector = 8"));
         assert_ne!(of(""), of(", out = f32"));
+        assert_ne!(of(""), of(", acc = f16"));
         assert_eq!(of(""), of(", mma = mma_sync"));
     }
 

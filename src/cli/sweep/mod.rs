@@ -24,7 +24,7 @@ use super::exit::{Exit, Failure};
 use super::output::{Outputs, Replace};
 use super::problem::{ProblemArgs, in_a_shell};
 use super::weights::block;
-use super::{interrupt, invocation, line, report_page};
+use super::{block_sizes, interrupt, invocation, line};
 use backends::{BackendKind, Backends, Devices};
 use points::Points;
 use watch::Watch;
@@ -206,7 +206,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     }
     let records: Vec<_> =
         outcomes.iter().flat_map(|outcome| outcome.ranking.iter().chain(&outcome.baselines)).cloned().collect();
-    by_block_size(&records).iter().try_for_each(|sizes| report_page::print_block_sizes(sizes, out))?;
+    by_block_size(&records).iter().try_for_each(|sizes| block_sizes::print(sizes, out))?;
     line(out, "database", format_args!("{}, {} records", args.db.display(), store.len()?))?;
     if outcomes.last().is_some_and(|last| matches!(last.ended, Ended::Stopped | Ended::Budget)) {
         line(out, "go on", format_args!("nothing is lost; the same command goes on: {command}"))?;

@@ -14,6 +14,7 @@ use crate::{Record, Source, Workload};
 const CUSPARSE: &str = "cusparse";
 
 /// One product on one device, in blocks of several sizes.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BlockSizes {
     /// The product in words, without its blocks: `4096 x 4096 x 4096, random:0.125`.
@@ -31,6 +32,7 @@ pub struct BlockSizes {
 }
 
 /// The best kernel of one size.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BlockRow {
     /// Rows and columns of a block.
@@ -44,12 +46,14 @@ pub struct BlockRow {
 }
 
 /// The products of which more than one block size was measured, or predicted; each device by itself.
+#[doc(hidden)]
 pub fn by_block_size(records: &[Record]) -> Vec<BlockSizes> {
     blocks_of(&groups(records, &[]))
 }
 
 /// The same as a picture for a document: an SVG that stands on a light and on a dark background. None where no product has
 /// several sizes.
+#[doc(hidden)]
 pub fn block_size_picture(records: &[Record]) -> Option<String> {
     let products = by_block_size(records);
     let first = products.first()?;

@@ -141,6 +141,7 @@ impl Space {
 
     /// The same space with kernels planned for an architecture, within its limits, where no part says another.
     #[must_use]
+    #[doc(hidden)]
     pub fn on(self, arch: Target) -> Self {
         Self { arch: Some(arch), ..self }
     }
