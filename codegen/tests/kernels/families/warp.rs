@@ -58,7 +58,7 @@ const REFUSED: [&str; 37] = [
     "bm = 100, bn = 128, bk = 112, mma = mma_sync",
     "bm = 128, bn = 100, bk = 112, mma = mma_sync",
     "bm = 128, bn = 128, bk = 24, mma = mma_sync",
-    "bm = 1024, bn = 1024, bk = 1024, mma = mma_sync",
+    "bm = 4096, bn = 1024, bk = 4096, mma = mma_sync",
     "bm = 16, bn = 128, bk = 64, mma = wmma, shape = m32n8k16",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, dtype = f32",
     "bm = 128, bn = 128, bk = 64, mma = wmma, dtype = i8",
