@@ -55,6 +55,18 @@ impl PlanError {
         )
     }
 
+    /// A tile whose rows are none of the `legal` ones of a block: the arithmetic, why, and the nearest that are.
+    pub(crate) fn tile_rows(rows: u32, block_rows: u32, legal: impl Iterator<Item = u32>, why: &str) -> Self {
+        let nearest = legal.min_by_key(|legal| legal.abs_diff(rows));
+        let remedy = nearest.map_or(String::new(), |nearest| format!("cta_m = {nearest}, or "));
+        Self::new(
+            "cta_m",
+            format!("a block of {block_rows} rows is not divided into tiles of {rows}"),
+            format!("{block_rows} / {rows} = {:.2}; {why}", f64::from(block_rows) / f64::from(rows.max(1))),
+            format!("{remedy}leave `cta_m` to the plan"),
+        )
+    }
+
     /// A size that is not a multiple of `unit` up to `largest`: the arithmetic, and the nearest sizes that are.
     pub(crate) fn size(key: &'static str, what: &str, value: u32, (unit, largest): (u32, u32), why: &str) -> Self {
         let arithmetic = if value > largest {

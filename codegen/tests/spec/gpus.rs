@@ -82,13 +82,7 @@ const USE: &str = "
 
 #[test]
 fn the_page_of_gpus_is_what_the_planner_does() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/which-gpu.md");
-    let made = page();
-    if std::env::var_os("BSR_BLESS").is_some() {
-        std::fs::write(path, &made).unwrap();
-    }
-    let written = std::fs::read_to_string(path).unwrap();
-    assert!(made == written, "docs/src/which-gpu.md is not what the planner does: BSR_BLESS=1 writes it\n{made}");
+    crate::assert_page("which-gpu.md", &page());
 }
 
 fn page() -> String {

@@ -195,13 +195,7 @@ const fn row(words: &'static str, spec: &'static str) -> Row {
 
 #[test]
 fn the_table_of_support_is_what_the_planner_does() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/support.md");
-    let made = table();
-    if std::env::var_os("BSR_BLESS").is_some() {
-        std::fs::write(path, &made).unwrap();
-    }
-    let written = std::fs::read_to_string(path).unwrap();
-    assert!(made == written, "docs/src/support.md is not what the planner does: BSR_BLESS=1 writes it\n{made}");
+    crate::assert_page("support.md", &table());
 }
 
 fn table() -> String {

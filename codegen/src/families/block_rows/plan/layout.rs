@@ -54,18 +54,8 @@ pub(super) fn check(spec: &KernelSpec, view: &SparseTimesDense) -> Result<(), Pl
 }
 
 fn no_height(rows: u32, view: &SparseTimesDense) -> PlanError {
-    let legal: Vec<u32> = HEIGHTS.into_iter().filter(|height| view.rows.is_multiple_of(*height)).collect();
-    let nearest = legal.iter().min_by_key(|height| height.abs_diff(rows)).copied().unwrap_or(64);
-    PlanError::new(
-        "cta_m",
-        format!("a block of {} rows is not divided into tiles of {rows}", view.rows),
-        format!(
-            "{} / {rows} = {:.2}; a tile has 64, 128, 192 or 256 rows",
-            view.rows,
-            f64::from(view.rows) / f64::from(rows.max(1))
-        ),
-        format!("cta_m = {nearest}, or leave `cta_m` to the plan"),
-    )
+    let legal = HEIGHTS.into_iter().filter(|height| view.rows.is_multiple_of(*height));
+    PlanError::tile_rows(rows, view.rows, legal, "a tile has 64, 128, 192 or 256 rows")
 }
 
 fn no_grid(spec: &KernelSpec, (m, n): (u32, u32)) -> PlanError {

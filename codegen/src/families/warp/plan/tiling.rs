@@ -168,17 +168,7 @@ fn rows(spec: &KernelSpec, unit: u32) -> Result<Vec<u32>, PlanError> {
     if all(spec.bm).any(|legal| legal == rows) {
         return Ok(vec![rows]);
     }
-    let nearest = all(spec.bm).min_by_key(|legal| legal.abs_diff(rows)).unwrap_or(unit);
-    Err(PlanError::new(
-        "cta_m",
-        format!("a block of {} rows is not divided into tiles of {rows}", spec.bm),
-        format!(
-            "{} / {rows} = {:.2}; an instruction has {unit} rows",
-            spec.bm,
-            f64::from(spec.bm) / f64::from(rows.max(1))
-        ),
-        format!("cta_m = {nearest}, or leave `cta_m` to the plan"),
-    ))
+    Err(PlanError::tile_rows(rows, spec.bm, all(spec.bm), &format!("an instruction has {unit} rows")))
 }
 
 /// The key that decides a tile, where the spec has one.
