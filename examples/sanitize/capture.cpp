@@ -8,42 +8,19 @@
 //   CAPTURE_PTX=gemm.ptx CAPTURE_FOLDER=launches ./gemm
 //   bsr sanitize gemm.o --launch launches/0/launch.toml
 //
-// CAPTURE_SMS is the number of multiprocessors that the program sees (8), which bounds the grid of persistent kernels;
+// What runs on a GPU is captured by capture_gpu.cpp. CAPTURE_SMS is the number of multiprocessors that the program sees (8), which bounds the grid of persistent kernels;
 // CAPTURE_ONLY a part of the names of kernels that are written (all).
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <map>
 #include <regex>
-#include <set>
-#include <sstream>
-#include <string>
-#include <vector>
+
+#include "launch_file.hpp"
 
 namespace {
 
-using Address = unsigned long long;
-
-struct TensorMap {
-  CUtensorMapDataType type;
-  Address address;
-  std::vector<Address> dims, strides;
-  std::vector<unsigned> box, steps;
-  int swizzle;
-  bool fill_nan;
-};
-
-struct Area {
-  size_t bytes;
-  std::string name;
-};
+using namespace launch_file;
 
 struct Configuration {
   dim3 grid, block;
@@ -51,15 +28,9 @@ struct Configuration {
 };
 
 // Registration runs before main, in any order of the files: each of these is made at its first use.
-std::vector<TensorMap>& tensor_maps() { static std::vector<TensorMap> all; return all; }
 std::map<Address, Area>& areas() { static std::map<Address, Area> all; return all; }
 std::map<const void*, std::string>& kernels() { static std::map<const void*, std::string> all; return all; }
 std::vector<Configuration>& configurations() { static std::vector<Configuration> all; return all; }
-
-const char* setting(const char* name, const char* otherwise) {
-  const char* value = getenv(name);
-  return value ? value : otherwise;
-}
 
 // Addresses are far from those of the host, so that a word of a structure that is one can be told.
 void* allocate(size_t bytes) {
@@ -72,19 +43,25 @@ void* allocate(size_t bytes) {
     fprintf(stderr, "capture: more than 8 GiB are allocated; choose a small problem\n");
     exit(1);
   }
-  char* found = top;
+  const auto found = reinterpret_cast<Address>(top);
   top += taken;
-  areas()[reinterpret_cast<Address>(found)] = {bytes, "b" + std::to_string(areas().size())};
-  return found;
+  areas()[found] = {found, bytes, "b" + std::to_string(areas().size())};
+  return reinterpret_cast<void*>(found);
 }
 
-const Area* area_of(Address address, Address* offset) {
-  auto next = areas().upper_bound(address);
-  if (next == areas().begin()) return nullptr;
-  --next;
-  *offset = address - next->first;
-  return *offset < std::max<size_t>(next->second.bytes, 1) ? &next->second : nullptr;
-}
+class HostMemory : public Memory {
+ public:
+  const Area* area_of(Address address) override {
+    auto next = areas().upper_bound(address);
+    if (next == areas().begin()) return nullptr;
+    const Area& area = (--next)->second;
+    return address - area.start < std::max<size_t>(area.bytes, 1) ? &area : nullptr;
+  }
+  Bytes read(const Area& area) override {
+    const auto* start = reinterpret_cast<const unsigned char*>(area.start);
+    return Bytes(start, start + area.bytes);
+  }
+};
 
 // Bytes of each parameter, from the declarations in the PTX.
 std::vector<size_t> parameter_bytes(const std::string& kernel) {
@@ -109,183 +86,20 @@ std::vector<size_t> parameter_bytes(const std::string& kernel) {
   return bytes;
 }
 
-// The type of a tensor map's elements, in a launch file.
-const char* element(CUtensorMapDataType type) {
-  switch (type) {
-    case CU_TENSOR_MAP_DATA_TYPE_UINT8: return "u8";
-    case CU_TENSOR_MAP_DATA_TYPE_UINT16: return "u16";
-    case CU_TENSOR_MAP_DATA_TYPE_UINT32: return "u32";
-    case CU_TENSOR_MAP_DATA_TYPE_INT32: return "i32";
-    case CU_TENSOR_MAP_DATA_TYPE_UINT64: return "u64";
-    case CU_TENSOR_MAP_DATA_TYPE_INT64: return "i64";
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16: return "f16";
-    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16: return "bf16";
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64: return "f64";
-    default: return "f32";
-  }
-}
-
-size_t width(const std::string& type) {
-  const size_t digit = type.find_first_of("123468");
-  return std::stoul(type.substr(digit)) / 8;
-}
-
-template <class T>
-std::string list(const std::vector<T>& values) {
-  std::string text = "[";
-  for (const T& value : values) text += (text.size() > 1 ? ", " : "") + std::to_string(value);
-  return text + "]";
-}
-
-// What an encoded tensor map starts with here.
-constexpr Address kMark = 0x7a3b5e11d00dfeedull;
-
-class Launch {
- public:
-  // What lies in some bytes, as fields: tensor maps, addresses, and runs of other words.
-  std::vector<std::string> fields(const unsigned char* bytes, size_t count) {
-    std::vector<std::string> found;
-    std::vector<unsigned> words;
-    size_t first = 0;
-    auto flush = [&] {
-      size_t zeros = 0;
-      while (!words.empty() && words.back() == 0) words.pop_back();
-      while (zeros < words.size() && words[zeros] == 0) zeros++;
-      words.erase(words.begin(), words.begin() + zeros);
-      if (!words.empty()) found.push_back(field(first + 4 * zeros, "type = \"u32\", value = " + list(words)));
-      words.clear();
-    };
-    for (size_t at = 0; at < count;) {
-      Address word = 0, offset = 0;
-      memcpy(&word, bytes + at, std::min<size_t>(8, count - at));
-      const bool aligned = at % 8 == 0 && at + 8 <= count;
-      const Area* area = aligned ? area_of(word, &offset) : nullptr;
-      if (at % 64 == 0 && at + 128 <= count && word == kMark) {
-        flush();
-        unsigned number;
-        memcpy(&number, bytes + at + 8, 4);
-        const std::string map = tensor_map(tensor_maps()[number]);
-        if (!map.empty()) found.push_back(field(at, "tensor_map = " + map));
-        at += 128;
-      } else if (area) {
-        flush();
-        used.insert(area->name);
-        found.push_back(field(at, "buffer = \"" + area->name + "\", offset = " + std::to_string(offset)));
-        at += 8;
-      } else if (at + 4 <= count) {
-        if (words.empty()) first = at;
-        words.push_back(static_cast<unsigned>(word));
-        at += 4;
-      } else {
-        flush();
-        found.push_back(field(at, "type = \"u8\", value = " + std::to_string(bytes[at])));
-        at += 1;
-      }
-    }
-    flush();
-    return found;
-  }
-
-  // Every buffer that something points to, and those that their contents point to.
-  std::string buffers(const std::string& folder) {
-    std::ostringstream out;
-    std::set<std::string> done;
-    for (bool more = true; more;) {
-      more = false;
-      for (const auto& [start, area] : areas()) {
-        if (!used.count(area.name) || !done.insert(area.name).second) continue;
-        more = true;
-        const std::string type = types.count(area.name) ? types[area.name] : "u8";
-        const size_t elements = area.bytes / width(type);
-        const auto* bytes = reinterpret_cast<const unsigned char*>(start);
-        const bool zero = std::all_of(bytes, bytes + area.bytes, [](unsigned char byte) { return byte == 0; });
-        const auto inside = fields(bytes, area.bytes);
-        const bool points = std::any_of(inside.begin(), inside.end(), [](const std::string& one) {
-          return one.find("buffer = ") != std::string::npos;
-        });
-        out << "\n[buffers." << area.name << "]\ntype = \"" << type << "\"\nshape = [" << elements << "]\nalign = 256\n";
-        if (zero) {
-          const bool fraction = type[0] == 'f' || type[0] == 'b';
-          out << (fraction ? "values = \"normal\"\n" : "values = 0\n") << "seed = " << done.size() << "\n";
-        } else if (points) {
-          out << "values = 0\nfields = [\n";
-          for (const auto& one : inside) out << "  " << one << ",\n";
-          out << "]\n";
-        } else {
-          out << "values = \"" << area.name << ".npy\"\n";
-          npy(folder + "/" + area.name + ".npy", type, elements, bytes, area.bytes);
-        }
-      }
-    }
-    return out.str();
-  }
-
- private:
-  static std::string field(size_t at, const std::string& what) {
-    return "{ at = " + std::to_string(at) + ", " + what + " }";
-  }
-
-  std::string tensor_map(const TensorMap& map) {
-    Address offset;
-    const Area* area = area_of(map.address, &offset);
-    if (!area) return "";
-    used.insert(area->name);
-    const std::string type = element(map.type);
-    types.emplace(area->name, type);
-    static const int spans[] = {0, 32, 64, 128};
-    std::ostringstream out;
-    out << "{ buffer = \"" << area->name << "\", offset = " << offset << ", type = \"" << type << "\", dims = "
-        << list(map.dims) << ", strides = " << list(map.strides) << ", box = " << list(map.box)
-        << ", element_strides = " << list(map.steps) << ", swizzle = " << spans[map.swizzle & 3]
-        << ", fill_nan = " << (map.fill_nan ? "true" : "false") << " }";
-    return out.str();
-  }
-
-  static void npy(const std::string& path, const std::string& type, size_t elements, const unsigned char* bytes,
-                  size_t count) {
-    const std::string kind = type == "bf16" ? "u" : type.substr(0, 1), size = std::to_string(width(type));
-    std::string head = "{'descr': '" + std::string(size == "1" ? "|" : "<") + kind + size +
-                       "', 'fortran_order': False, 'shape': (" + std::to_string(elements) + ",), }";
-    head.resize((head.size() + 11 + 63) / 64 * 64 - 11, ' ');
-    head += '\n';
-    const auto length = static_cast<unsigned short>(head.size());
-    std::ofstream file(path, std::ios::binary);
-    file.write("\x93NUMPY\x01\x00", 8);
-    file.write(reinterpret_cast<const char*>(&length), 2);
-    file << head;
-    file.write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(count));
-  }
-
-  std::set<std::string> used;
-  std::map<std::string, std::string> types;
-};
-
-std::string sizes(dim3 of) {
-  return "[" + std::to_string(of.x) + ", " + std::to_string(of.y) + ", " + std::to_string(of.z) + "]";
-}
-
 cudaError_t launched(const void* function, dim3 grid, dim3 block, dim3 cluster, size_t shared, void** args) {
   static int launches = 0;
   const int number = launches++;
   const std::string kernel = kernels()[function];
   fprintf(stderr, "capture: launch %d is %s\n", number, kernel.c_str());
-  if (kernel.find(setting("CAPTURE_ONLY", "")) == std::string::npos) return cudaSuccess;
-  const std::string all = setting("CAPTURE_FOLDER", "launches"), folder = all + "/" + std::to_string(number);
-  mkdir(all.c_str(), 0777);
-  mkdir(folder.c_str(), 0777);
-  Launch launch;
-  std::ostringstream params;
-  const auto bytes = parameter_bytes(kernel);
-  for (size_t i = 0; i < bytes.size(); i++) {
-    params << "\n[[params]]  # " << bytes[i] << " bytes\nfields = [\n";
-    const auto* start = static_cast<const unsigned char*>(args[i]);
-    for (const auto& one : launch.fields(start, bytes[i])) params << "  " << one << ",\n";
-    params << "]\n";
+  if (!wanted(kernel)) return cudaSuccess;
+  auto sizes = [](dim3 of) { return Sizes{of.x, of.y, of.z}; };
+  Launch launch{kernel, sizes(grid), sizes(block), sizes(cluster), shared, false, {}};
+  for (size_t bytes : parameter_bytes(kernel)) {
+    const auto* start = static_cast<const unsigned char*>(args[launch.params.size()]);
+    launch.params.emplace_back(start, start + bytes);
   }
-  const std::string buffers = launch.buffers(folder);
-  std::ofstream(folder + "/launch.toml") << "entry = \"" << kernel << "\"\ngrid = " << sizes(grid) << "\ncluster = "
-                                         << sizes(cluster) << "\nblock = " << sizes(block) << "\nshared = " << shared
-                                         << "\n" << buffers << params.str();
+  HostMemory memory;
+  Writer(memory).write(folder(std::to_string(number)), launch, "");
   return cudaSuccess;
 }
 
@@ -293,7 +107,7 @@ int attribute(int which) {
   switch (which) {
     case cudaDevAttrComputeCapabilityMajor: return 9;
     case cudaDevAttrComputeCapabilityMinor: return 0;
-    case cudaDevAttrMultiProcessorCount: return atoi(setting("CAPTURE_SMS", "8"));
+    case cudaDevAttrMultiProcessorCount: return std::stoi(setting("CAPTURE_SMS", "8"));
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: return 232448;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor: return 233472;
     case cudaDevAttrMaxThreadsPerBlock: return 1024;
@@ -382,12 +196,12 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                                 const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
                                 const cuuint32_t* steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
-  const auto number = static_cast<unsigned>(tensor_maps().size());
-  tensor_maps().push_back({type, reinterpret_cast<Address>(address), {dims, dims + rank}, {strides, strides + rank - 1},
-                           {box, box + rank}, {steps, steps + rank}, swizzle, fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
-  memset(map, 0, sizeof *map);
-  memcpy(map, &kMark, 8);
-  memcpy(reinterpret_cast<char*>(map) + 8, &number, 4);
+  // Any bytes that tell it from others.
+  const size_t number = tensor_maps().size() + 1;
+  memset(map, 0x5a, sizeof *map);
+  memcpy(map, &number, sizeof number);
+  remember(map, {type, reinterpret_cast<Address>(address), {dims, dims + rank}, {strides, strides + rank - 1},
+                 {box, box + rank}, {steps, steps + rank}, swizzle, fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
   return CUDA_SUCCESS;
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
