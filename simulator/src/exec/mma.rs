@@ -33,6 +33,9 @@ fn each(file: &[u64; 32], bits: u32, mut put: impl FnMut(usize, usize, usize, u6
 impl Machine<'_> {
     pub(super) fn mma(&mut self, who: Who, m: &Mma) {
         let k = m.k as usize;
+        if m.d_ty == Ty::F64 {
+            return self.mma_f64(who, m);
+        }
         if m.d_ty == Ty::S32 {
             let Fragments { mut c, a, b } = self.fragments::<i32>(who, m);
             multiply_integers(&mut c, &a[..M * k], &b[..k * N], N, k, m.saturate);

@@ -7,6 +7,7 @@ mod defined;
 mod matrix;
 mod mbarrier;
 mod mma;
+mod mma_f64;
 mod poll;
 mod pure;
 mod step;

@@ -32,6 +32,8 @@ pub(crate) struct Wgmma {
 /// `mma.sync`: D = A * B + C over one warp.
 #[derive(Clone, Debug)]
 pub(crate) struct Mma {
+    /// Rows of A: 16, or 8 of f64.
+    pub(crate) m: u32,
     pub(crate) k: u32,
     pub(crate) d_ty: Ty,
     pub(crate) a_ty: Ty,

@@ -133,6 +133,54 @@ fn floats_of_every_shape() {
     }
 }
 
+/// Products of f64, whose fragments have other rows and depths: the sums are those of Rust, with one rounding a product.
+#[test]
+fn doubles_of_every_shape() {
+    let (sm80, sm90) = (".version 7.0\n.target sm_80", ".version 7.8\n.target sm_90");
+    for (head, m, k) in [(sm80, 8, 4), (sm90, 8, 4), (sm90, 16, 4), (sm90, 16, 8), (sm90, 16, 16)] {
+        let value = |row: usize, column: usize, seed: u32| {
+            f64::from(Format("f32").draw(row * 64 + column, seed) >> 3) * 1.1 - 1.0e8 * f64::from(seed)
+        };
+        let halves = m / 8;
+        let lanes = |n: usize| (0..32).flat_map(move |l| (0..n).map(move |i| (l / 4, l % 4, i)));
+        let bytes = |values: Vec<f64>| values.into_iter().flat_map(f64::to_le_bytes).collect::<Vec<u8>>();
+        let (na, nb, nc) = (k / 4 * halves, k / 4, 2 * halves);
+        let c_at = |g: usize, t: usize, i: usize| (g + 8 * (i / 2), 2 * t + i % 2);
+        let a = lanes(na).map(|(g, t, i)| value(g + 8 * (i % halves), t + 4 * (i / halves), 1)).collect();
+        let b = lanes(nb).map(|(g, t, i)| value(t + 4 * i, g, 2)).collect();
+        let c = lanes(nc).map(|(g, t, i)| c_at(g, t, i)).map(|(row, column)| value(row, column, 3)).collect();
+        let mut body = ".reg .f64 %d<40>;\n".to_owned();
+        for (buffer, first, n) in [(0, 0, na), (1, 10, nb), (2, 20, nc)] {
+            body += &format!("mad.wide.u32 %rd{}, %r0, {}, %rd{buffer};\n", 10 + buffer, n * 8);
+            for i in 0..n {
+                body += &format!("ld.global.f64 %d{}, [%rd{} + {}];\n", first + i, 10 + buffer, i * 8);
+            }
+        }
+        let sums = list("%d", 20, nc);
+        body += &format!(
+            "mma.sync.aligned.m{m}n8k{k}.row.col.f64.f64.f64.f64 {sums}, {}, {}, {sums};\n",
+            list("%d", 0, na),
+            list("%d", 10, nb)
+        );
+        for i in 0..nc {
+            body += &format!("st.global.f64 [%rd12 + {}], %d{};\n", i * 8, 20 + i);
+        }
+        let (report, out) = run(head, 32, &[bytes(a), bytes(b), bytes(c)], &body, &Options::default());
+        assert!(report.is_clean(), "{}", report.findings[0]);
+        assert_eq!((report.cost.flops, report.cost.tensor_cycles), (2 * (m * 8 * k) as u64, (m * 8 * k / 128) as u64));
+        for ((g, t, i), got) in lanes(nc).zip(out[2].chunks(8)) {
+            let (row, column) = c_at(g, t, i);
+            let want =
+                (0..k).fold(value(row, column, 3), |sum, at| value(row, at, 1).mul_add(value(at, column, 2), sum));
+            assert_eq!(
+                f64::from_le_bytes(got.try_into().unwrap()).to_bits(),
+                want.to_bits(),
+                "m{m} k{k}: {row}, {column}"
+            );
+        }
+    }
+}
+
 #[test]
 fn integers_are_exact_and_wrap_or_stop() {
     let head = ".version 7.0\n.target sm_80";
@@ -174,6 +222,10 @@ fn what_is_no_shape_of_a_type_is_refused() {
         (
             "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, {%f0, %f1, %f2, %f3};",
             "mma of .e4m3 is modelled as m16n8k32; this says m16n8k16",
+        ),
+        (
+            "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, {%f0, %f1, %f2, %f3};",
+            "mma of .f16 is modelled as m16n8k8 and m16n8k16; this says m8n8k4",
         ),
         (
             "mma.sync.aligned.m16n8k8.row.col.s32.s8.s8.s32 {%r0, %r1, %r2, %r3}, {%r4}, {%r5}, {%r0, %r1, %r2, %r3};",
