@@ -456,7 +456,7 @@ vocabulary! {
     reserved {}
 }
 
-/// The shape M x N x K of a `wmma` fragment.
+/// The shape M x N x K of a `wmma` fragment, or of one `mma.sync` of f64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
@@ -466,16 +466,38 @@ pub enum Shape {
     M32N8K16,
     /// 8 x 32 x 16.
     M8N32K16,
+    /// 8 x 8 x 4, of f64 alone.
+    M8N8K4,
+    /// 16 x 8 x 4, of f64 alone.
+    M16N8K4,
+    /// 16 x 8 x 8, of f64 alone.
+    M16N8K8,
+    /// 16 x 8 x 16, of f64 alone.
+    M16N8K16,
 }
 
 vocabulary! {
-    Shape { M16N16K16 = "m16n16k16", M32N8K16 = "m32n8k16", M8N32K16 = "m8n32k16" }
+    Shape {
+        M16N16K16 = "m16n16k16",
+        M32N8K16 = "m32n8k16",
+        M8N32K16 = "m8n32k16",
+        M8N8K4 = "m8n8k4",
+        M16N8K4 = "m16n8k4",
+        M16N8K8 = "m16n8k8",
+        M16N8K16 = "m16n8k16",
+    }
     reserved {}
 }
 
 impl Shape {
     /// Every shape.
-    pub const ALL: [Self; 3] = [Self::M16N16K16, Self::M32N8K16, Self::M8N32K16];
+    pub const ALL: [Self; 7] =
+        [Self::M16N16K16, Self::M32N8K16, Self::M8N32K16, Self::M8N8K4, Self::M16N8K4, Self::M16N8K8, Self::M16N8K16];
+
+    /// Whether it is one of `mma.sync`, and not of `wmma`.
+    pub(crate) const fn is_of_f64(self) -> bool {
+        matches!(self, Self::M8N8K4 | Self::M16N8K4 | Self::M16N8K8 | Self::M16N8K16)
+    }
 
     /// Rows, columns and depth of the product.
     pub const fn mnk(self) -> (u32, u32, u32) {
@@ -483,6 +505,10 @@ impl Shape {
             Self::M16N16K16 => (16, 16, 16),
             Self::M32N8K16 => (32, 8, 16),
             Self::M8N32K16 => (8, 32, 16),
+            Self::M8N8K4 => (8, 8, 4),
+            Self::M16N8K4 => (16, 8, 4),
+            Self::M16N8K8 => (16, 8, 8),
+            Self::M16N8K16 => (16, 8, 16),
         }
     }
 }

@@ -59,22 +59,27 @@ impl Plan {
     }
 }
 
-/// Small blocks alone have f64. Of several operands the first is told.
+/// Small blocks and `mma_sync` alone have f64. Of several operands the first is told.
 fn check_f64(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.mma == Mma::MmaSync && spec.a == Dtype::F64 {
+        return;
+    }
     let operands = [("a", spec.a), ("b", spec.b), ("out", spec.out), ("acc", spec.acc)];
     let found = operands.into_iter().find(|(_, dtype)| *dtype == Dtype::F64);
     if let Some((key, _)) = found.filter(|_| !small_blocks::takes(spec)) {
         let key = if key == "a" { spec.type_key(key) } else { key };
         let help = match (spec.mma, small_blocks::takes(&KernelSpec { mma: Mma::Scalar, ..*spec })) {
+            (Mma::Scalar, _) if spec.a == Dtype::F64 && spec.b == Dtype::F64 => "mma = mma_sync".to_owned(),
             (Mma::Scalar, _) => format!("{key} = {}", Dtype::F32),
             (_, true) => "mma = scalar".to_owned(),
+            (_, false) if spec.a == Dtype::F64 && spec.b == Dtype::F64 => "mma = mma_sync".to_owned(),
             (_, false) if key == "acc" => format!("{key} = {}", spec.a.accumulator()),
             (_, false) => format!("{key} = {}", Dtype::F16),
         };
         errors.push(PlanError::new(
             key,
-            format!("{key} = f64 is supported in small blocks alone"),
-            "their kernels have mma = scalar, bm and bk up to 8, and bn up to 16",
+            format!("{key} = f64 is not supported with mma = {}", spec.mma),
+            "kernels of f64 have mma = mma_sync, or mma = scalar with bm and bk up to 8 and bn up to 16",
             help,
         ));
     }
@@ -100,6 +105,7 @@ fn target(spec: &KernelSpec) -> Target {
     spec.arch.unwrap_or(match spec.mma {
         Mma::Wgmma => Target::Sm90a,
         Mma::MmaSync if spec.a.is_fp8() => Target::Sm89,
+        Mma::MmaSync if spec.a == Dtype::F64 && spec.shape.is_some_and(|shape| shape.mnk().0 == 16) => Target::Sm90a,
         Mma::MmaSync | Mma::Wmma => Target::Sm80,
         Mma::Scalar if spec.a == Dtype::BF16 && spec.vector.is_some_and(|vector| vector > 1) => Target::Sm80,
         Mma::Scalar => Target::Sm70,

@@ -55,6 +55,11 @@ pub enum KernelKind {
     Attention,
     /// Warps on fragments that `ldmatrix` loads.
     MmaSync,
+    /// Warps on fragments of f64.
+    Doubles {
+        /// Multiply-adds that an SM does in a cycle.
+        rate: u32,
+    },
     /// Warps on opaque fragments; with copies to shared memory that pass through registers, if not asynchronous.
     Wmma {
         /// Copies need no registers.
@@ -87,7 +92,7 @@ impl KernelKind {
     pub const fn unit(self) -> Unit {
         match self {
             Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => Unit::Warpgroups,
-            Self::MmaSync | Self::Wmma { .. } => Unit::Warps,
+            Self::MmaSync | Self::Doubles { .. } | Self::Wmma { .. } => Unit::Warps,
             Self::Atomic | Self::Register | Self::Vector | Self::SmallBlocks => Unit::Threads,
         }
     }

@@ -57,8 +57,8 @@ keys! {
         "rows of a CTA tile", by_default "the rows of the cheapest tile that divides a block";
     Warps warps: (u32, u32) = auto choice { Wgmma MmaSync Wmma }
         "warps of a CTA that multiply, along M and along N", by_default "the cheapest grid of up to 8; `wgmma`: by `consumers`, with four along M for each";
-    Shape shape: Shape = auto choice { Wmma }
-        "the shape of a wmma fragment", by_default "`m16n16k16`";
+    Shape shape: Shape = auto choice { MmaSync Wmma }
+        "the shape of a wmma fragment, or of an mma.sync of f64", by_default "`m16n16k16`; f64: `m16n8k8` on Hopper, else `m8n8k4`";
     Vector vector: u32 = auto choice { Scalar }
         "elements of one scalar load", by_default "1";
     Lanes lanes: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Scalar }

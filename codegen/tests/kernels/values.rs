@@ -10,7 +10,7 @@ use bsr_codegen::{
 };
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 17] = [
+const GROUPS: [(&str, &[&str]); 18] = [
     (
         "dsd",
         &[
@@ -53,6 +53,13 @@ const GROUPS: [(&str, &[&str]); 17] = [
     (
         "mma_sync",
         &["bm = 64, bn = 64, bk = 64, mma = mma_sync", "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3"],
+    ),
+    (
+        "mma_sync, f64",
+        &[
+            "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, arch = sm_90a",
+            "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64",
+        ],
     ),
     ("wmma", &["bm = 64, bn = 64, bk = 64, mma = wmma"]),
     ("scalar", &["bm = 64, bn = 64, bk = 32, mma = scalar", "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = f32"]),

@@ -1,7 +1,7 @@
 //! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
-use super::plan::{Epilogue, Memory, Operand, Tiling, WarpPlan, k_unit, multiply_instruction};
+use super::plan::{Epilogue, Memory, Operand, Tiling, WarpPlan, doubles, k_unit, multiply_instruction};
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile,
     SparseTimesDense,
@@ -52,9 +52,12 @@ impl KernelPlan for WarpPlan {
             row(
                 "staging",
                 format!("{} B", warps_of_cta * self.epilogue.subtile_bytes()),
-                format!(
-                    "at {staging_offset}: {lines} lines of {length} {staged} per warp, {subtiles} subtile(s) per tile"
-                ),
+                match self.doubles() {
+                    true => "sums go from registers to C in whole sectors of 32 B".to_owned(),
+                    false => format!(
+                        "at {staging_offset}: {lines} lines of {length} {staged} per warp, {subtiles} subtile(s) per tile"
+                    ),
+                },
             ),
             row("shared memory", format!("{total} B"), format!("{} B left of {shared_bytes} B", shared_bytes - total)),
             row(
@@ -112,6 +115,7 @@ impl KernelPlan for WarpPlan {
         Profile {
             kind: match self.opaque() {
                 true => KernelKind::Wmma { asynchronous: self.arch.cp_async },
+                false if self.doubles() => KernelKind::Doubles { rate: doubles::rate(&self.spec, &self.arch) },
                 false => KernelKind::MmaSync,
             },
             cta_m: t.cta_m,
@@ -129,7 +133,9 @@ impl KernelPlan for WarpPlan {
     }
 
     fn numbers(&self, spec: KernelSpec) -> String {
-        format!("{:?}", Self { spec, ..self.clone() })
+        let plan = format!("{:?}", Self { spec, ..self.clone() });
+        // The shape of its instruction is no number of the plan.
+        if self.doubles() { format!("{plan} {:?}", self.spec.shape) } else { plan }
     }
 
     fn directives(&self) -> Vec<String> {

@@ -8,17 +8,19 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Small kernels whose text is kept, part by part.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 8] = [
     "bm = 32, bn = 32, bk = 32, mma = mma_sync, warps = (1, 1)",
     "bm = 16, bn = 32, bk = 48, mma = mma_sync, dtype = e4m3, warps = (1, 1), stages = 2, c_layout = col",
     "bm = 32, bn = 32, bk = 48, mma = wmma, dtype = bf16, k_step = 32, warps = (1, 1), stages = 2",
     "bm = 16, bn = 32, bk = 32, mma = wmma, arch = sm_70, b_layout = col, warps = (1, 1)",
     "bm = 16, bn = 32, bk = 32, mma = mma_sync, acc = f16, warps = (1, 1), stages = 2, c_layout = col",
     "bm = 16, bn = 32, bk = 32, mma = wmma, acc = f16, warps = (1, 1), stages = 2",
+    "bm = 16, bn = 16, bk = 32, mma = mma_sync, dtype = f64, arch = sm_90a, warps = (1, 1), stages = 2, k_step = 32",
+    "bm = 8, bn = 16, bk = 16, mma = mma_sync, dtype = f64, warps = (1, 1), stages = 2, b_layout = col, c_layout = col",
 ];
 
 /// What stands for something: the flagship, large tiles, blocks that are gathered, padded or unevenly divided.
-const CHOSEN: [&str; 33] = [
+const CHOSEN: [&str; 46] = [
     "bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "bm = 128, bn = 128, bk = 128, mma = mma_sync, arch = sm_90a",
     "bm = 128, bn = 256, bk = 128, mma = mma_sync, arch = sm_90a",
@@ -52,9 +54,22 @@ const CHOSEN: [&str; 33] = [
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, cta_m = 32",
     "bm = 128, bn = 128, bk = 64, mma = wmma, cta_m = 64, warps = (2, 2)",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, maxnreg = 224, opt_level = 3",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, arch = sm_90a",
+    "bm = 64, bn = 128, bk = 64, mma = mma_sync, dtype = f64, arch = sm_90a",
+    "bm = 128, bn = 128, bk = 128, mma = mma_sync, dtype = f64, arch = sm_90a, b_layout = col, c_layout = col",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, shape = m16n8k16, k_step = 32",
+    "bm = 64, bn = 128, bk = 64, mma = mma_sync, dtype = f64, shape = m16n8k16, b_layout = col",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, shape = m16n8k4",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, shape = m8n8k4, arch = sm_90a, c_layout = col",
+    "bm = 8, bn = 32, bk = 16, mma = mma_sync, dtype = f64, arch = sm_90a",
+    "bm = 48, bn = 48, bk = 48, mma = mma_sync, dtype = f64, arch = sm_90a, warps = (1, 3)",
+    "bm = 32, bn = 64, bk = 16, mma = mma_sync, dtype = f64, arch = sm_90a, k_step = 32",
+    "bm = 512, bn = 64, bk = 112, mma = mma_sync, dtype = f64, arch = sm_86, b_layout = col",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, arch = sm_120",
 ];
 
-const REFUSED: [&str; 37] = [
+const REFUSED: [&str; 43] = [
     "bm = 100, bn = 128, bk = 112, mma = mma_sync",
     "bm = 128, bn = 100, bk = 112, mma = mma_sync",
     "bm = 128, bn = 128, bk = 24, mma = mma_sync",
@@ -92,6 +107,12 @@ const REFUSED: [&str; 37] = [
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, warps = (8, 8)",
     "bm = 128, bn = 128, bk = 64, mma = mma_sync, shape = m16n16k16, vector = 4",
     "bm = 8, bn = 32, bk = 16, mma = wmma, shape = m8n32k16, out = e4m3, arch = sm_89, c_layout = col",
+    "bm = 64, bn = 64, bk = 64, mma = wmma, shape = m8n8k4",
+    "bm = 64, bn = 64, bk = 64, mma = wmma, dtype = f64",
+    "bm = 64, bn = 64, bk = 24, mma = mma_sync, dtype = f64, shape = m16n16k16",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, shape = m16n8k8, arch = sm_80",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, a = f64, b = f32, acc = f32, out = f32",
+    "bm = 8, bn = 64, bk = 64, mma = mma_sync, dtype = f64, shape = m16n8k16",
 ];
 
 #[test]
@@ -109,7 +130,9 @@ fn plans_refused() {
 #[test]
 fn text() {
     golden("warp_whole", plan(KEPT[0]).ptx().text());
-    for (text, name) in KEPT[1..].iter().zip(["fp8", "wmma", "volta", "f16_sums", "wmma_f16_sums"]) {
+    for (text, name) in
+        KEPT[1..].iter().zip(["fp8", "wmma", "volta", "f16_sums", "wmma_f16_sums", "f64", "f64_columns"])
+    {
         let ptx = plan(text).ptx();
         golden(&format!("warp_tiles_{name}"), section(ptx.text(), "Tiles"));
         golden(&format!("warp_epilogue_{name}"), section(ptx.text(), "Epilogue"));
@@ -211,8 +234,14 @@ fn any_spec() -> impl Strategy<Value = String> {
         prop_oneof![2 => Just(String::new()), 1 => given]
     };
     let words = (
-        select(vec!["mma_sync", "wmma", "wmma, shape = m32n8k16", "wmma, shape = m8n32k16"]),
-        knob("dtype", &["f16", "bf16", "e4m3", "e5m2", "i8"]),
+        select(vec![
+            "mma_sync",
+            "mma_sync, shape = m16n8k16",
+            "wmma",
+            "wmma, shape = m32n8k16",
+            "wmma, shape = m8n32k16",
+        ]),
+        knob("dtype", &["f16", "bf16", "e4m3", "e5m2", "i8", "f64"]),
         knob("out", &["f16", "bf16", "f32", "e4m3", "i32"]),
         knob("acc", &["f16"]),
         knob("arch", &["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"]),

@@ -318,6 +318,25 @@ const GROUPS: &[Group] = &[
         ],
         draws: 30,
     },
+    Group {
+        base: "mma = mma_sync, dtype = f64",
+        bm: &[64, 128, 16, 8, 48, 512],
+        bn: &[64, 128, 32, 16, 48],
+        bk: &[64, 16, 32, 48, 112],
+        axes: &[
+            &[
+                "",
+                "arch = sm_90a",
+                "shape = m16n8k16",
+                "arch = sm_86",
+                "shape = m16n8k4",
+                "arch = sm_90a, shape = m8n8k4",
+            ],
+            LAYOUTS,
+            &["", "stages = 2", "k_step = 32", "warps = (2, 2)", "warps = (1, 4)", "schedule = strided"],
+        ],
+        draws: 120,
+    },
 ];
 
 /// The plans of the matrix, each once, in the order of their specs.

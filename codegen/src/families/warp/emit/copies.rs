@@ -83,11 +83,16 @@ struct Copied {
 }
 
 impl<'p> Operand<'p> {
-    pub(super) fn new(plan: &'p plan::Operand, name: &'static str, stage_offset: u32, dtype: Dtype) -> Self {
+    pub(super) fn new(
+        (plan, swizzle_shift): (&'p plan::Operand, u32),
+        name: &'static str,
+        stage_offset: u32,
+        dtype: Dtype,
+    ) -> Self {
         Self {
             name,
             plan,
-            swizzle_shift: plan.swizzle_shift(),
+            swizzle_shift,
             swizzle_mask: plan.group - 1,
             idle_threads: plan.idle_threads(),
             rows_of_last_pass: plan.rows_of_last_pass(),
@@ -163,7 +168,7 @@ fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
         from: address("%rd_a", pass.row * row_bytes + pass.vector * VECTOR_BYTES),
         ..copied((&plan.a, "a"), &pass, i as u32)
     };
-    plan.a.passes().enumerate().map(copy).collect()
+    plan.a.passes(plan.swizzle_shift(&plan.a)).enumerate().map(copy).collect()
 }
 
 /// Of column-major B all rows, which are columns of C; of row-major B those of one block under a thread's vector.
@@ -171,7 +176,7 @@ fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
     let (b, bk, bytes) = (&plan.b, plan.spec.bk, plan.spec.b.bytes());
     let gathers = plan.kloop.sub_stages > 1 && !b.along_k;
     let sub_stage = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
-    let passes: Vec<(usize, Pass)> = b.passes().enumerate().collect();
+    let passes: Vec<(usize, Pass)> = b.passes(plan.swizzle_shift(b)).enumerate().collect();
     let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.vector == y.vector && sub_stage(x) == sub_stage(y));
     together
         .map(|group| {

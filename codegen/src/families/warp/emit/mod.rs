@@ -1,6 +1,7 @@
 //! The operands of the warp family's templates.
 
 mod copies;
+mod doubles;
 mod epilogue;
 mod multiply;
 mod operands;
@@ -34,7 +35,9 @@ struct Context<'p> {
     block: Block,
     fetch: copies::Fetch,
     multiply: multiply::Multiply,
-    store: epilogue::Store,
+    /// One of the two.
+    store: Option<epilogue::Store>,
+    doubles: Option<doubles::Store>,
 }
 
 /// The ring of stages.
@@ -84,6 +87,7 @@ impl<'p> Context<'p> {
         let per_vector = VECTOR_BYTES / spec.a.bytes();
         let row_bytes = spec.bk * spec.a.bytes();
         let pitch = kloop.pitch(k_unit(spec));
+        let operand = |of, name, offset| copies::Operand::new((of, plan.swizzle_shift(of)), name, offset, spec.a);
         Self {
             spec,
             arch,
@@ -92,8 +96,8 @@ impl<'p> Context<'p> {
             memory,
             epilogue,
             opaque: plan.opaque(),
-            a: copies::Operand::new(&plan.a, "a", 0, spec.a),
-            b: copies::Operand::new(&plan.b, "b", memory.b_offset, spec.b),
+            a: operand(&plan.a, "a", 0),
+            b: operand(&plan.b, "b", memory.b_offset),
             ring: Ring {
                 end: memory.stages * memory.stage_bytes,
                 filled: (memory.stages - 1) * memory.stage_bytes,
@@ -114,7 +118,8 @@ impl<'p> Context<'p> {
             },
             fetch: copies::Fetch::new(plan),
             multiply: multiply::Multiply::new(plan),
-            store: epilogue::Store::new(plan),
+            store: (!plan.doubles()).then(|| epilogue::Store::new(plan)),
+            doubles: plan.doubles().then(|| doubles::Store::new(plan)),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, fragment_registers, multiply_instruction};
+use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, doubles, fragment_registers, multiply_instruction};
 use super::copies::Part;
+use super::doubles as of_f64;
 use super::operands::{address, tuple};
 use crate::Dtype;
 
@@ -56,25 +57,27 @@ struct Unit {
 
 /// Fragments to load, and the address registers that are set before.
 #[derive(Default, Serialize)]
-struct Fragments {
-    addresses: Vec<Address>,
-    a: Vec<Load>,
-    b: Vec<Load>,
+pub(super) struct Fragments {
+    pub(super) addresses: Vec<Address>,
+    pub(super) a: Vec<Load>,
+    pub(super) b: Vec<Load>,
+    /// Those of f64, of both operands.
+    pub(super) doubles: Vec<Load>,
 }
 
 /// `%r_a_at1`, a place in the stage that is read.
 #[derive(Serialize)]
-struct Address {
-    x: &'static str,
-    number: u32,
+pub(super) struct Address {
+    pub(super) x: &'static str,
+    pub(super) number: u32,
     /// Bits in which it differs from address 0; 0 where it is made of a lane's own place.
-    flip: u32,
+    pub(super) flip: u32,
 }
 
 #[derive(Serialize)]
-struct Load {
-    registers: String,
-    address: String,
+pub(super) struct Load {
+    pub(super) registers: String,
+    pub(super) address: String,
 }
 
 #[derive(Serialize)]
@@ -89,13 +92,17 @@ impl Multiply {
         let (k, b) = (&plan.kloop, &plan.b);
         let (m, n) = plan.tiling.fragment;
         let own = if aligned_b(plan) { 1 } else { address_count_b(plan) };
-        let (clear, zero) = if is_f32(plan) { ("mov.f32", "0f00000000") } else { ("mov.b32", "0") };
+        let (clear, zero, count) = match (plan.spec.acc, plan.tiling.accumulators(&plan.spec)) {
+            (Dtype::F32, count) => ("mov.f32", "0f00000000", count),
+            (Dtype::F64, registers) => ("mov.f64", "0d0000000000000000", registers / 2),
+            (_, registers) => ("mov.b32", "0", registers),
+        };
         Self {
             instruction: multiply_instruction(&plan.spec),
             shape: format!("m{m}n{n}k16"),
             clear,
             zero,
-            accumulators: (0..plan.tiling.accumulators(&plan.spec)).map(|i| accumulator(plan, i)).collect(),
+            accumulators: (0..count).map(|i| accumulator(plan, i)).collect(),
             column_bytes: if b.along_k { b.pitch } else { plan.spec.b.bytes() },
             lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
             first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
@@ -155,14 +162,13 @@ fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
         .collect()
 }
 
-/// Are accumulators f32, and neither integers nor pairs of f16?
-fn is_f32(plan: &WarpPlan) -> bool {
-    plan.spec.acc == Dtype::F32
-}
-
-/// A register of accumulators.
+/// A register of accumulators: integers, or pairs of f16, where they are no floats.
 pub(super) fn accumulator(plan: &WarpPlan, i: u32) -> String {
-    if is_f32(plan) { format!("%f_acc{i}") } else { format!("%r_acc{i}") }
+    match plan.spec.acc {
+        Dtype::F32 => format!("%f_acc{i}"),
+        Dtype::F64 => format!("%d_acc{i}"),
+        _ => format!("%r_acc{i}"),
+    }
 }
 
 /// Registers `count * i` to `count * (i + 1) - 1` of the accumulators.
@@ -170,44 +176,76 @@ pub(super) fn sums(plan: &WarpPlan, i: u32, count: u32) -> String {
     tuple(&(count * i..count * (i + 1)).map(|n| accumulator(plan, n)).collect::<Vec<_>>())
 }
 
-/// Registers `count * i` to `count * (i + 1) - 1` of a set of fragments.
-fn registers(x: &str, set: u32, i: u32, count: u32) -> String {
-    tuple(&(count * i..count * (i + 1)).map(|n| format!("%r_{x}{set}_{n}")).collect::<Vec<_>>())
+/// Register `n` of a set of fragments.
+pub(super) fn register(plan: &WarpPlan, x: &str, set: u32, n: u32) -> String {
+    let class = if plan.doubles() { "d" } else { "r" };
+    format!("%{class}_{x}{set}_{n}")
 }
 
-/// Every fragment of A with every one of B, back and forth, so that neighbours share one. A load of B feeds two
-/// instructions of `mma.sync`, 8 columns each.
+/// Registers `count * i` to `count * (i + 1) - 1` of a set of fragments.
+fn registers(plan: &WarpPlan, x: &str, set: u32, i: u32, count: u32) -> String {
+    tuple(&(count * i..count * (i + 1)).map(|n| register(plan, x, set, n)).collect::<Vec<_>>())
+}
+
+/// What one instruction takes of fragments that are loaded together, in registers.
+struct Taken {
+    a: u32,
+    b: u32,
+    d: u32,
+    /// Instructions along N, and along K.
+    columns: u32,
+    steps: u32,
+}
+
+impl Taken {
+    fn of(plan: &WarpPlan) -> Self {
+        let (a, b) = fragment_registers(&plan.spec);
+        let columns = plan.tiling.fragments().1;
+        if plan.doubles() {
+            let (m, _, k) = doubles::mnk(&plan.spec);
+            let steps = doubles::loaded_k(&plan.spec) / k;
+            return Self { a: m / 8 * k / 4, b: k / 4, d: m / 4, columns: 2 * columns, steps };
+        }
+        // A load of B feeds two instructions of `mma.sync`, 8 columns each.
+        let (columns, b, sums) = if plan.opaque() { (columns, b, 8) } else { (2 * columns, 2, 4) };
+        Self { a, b, d: plan.spec.acc.registers(sums), columns, steps: 1 }
+    }
+}
+
+/// Every fragment of A with every one of B, back and forth, so that neighbours share one.
 fn products(plan: &WarpPlan, set: u32) -> Vec<Product> {
-    let (parts_m, parts_n) = plan.tiling.fragments();
-    let (size_a, size_b) = fragment_registers(&plan.spec);
-    let (columns, size_b, sums_of_one) = if plan.opaque() { (parts_n, size_b, 8) } else { (2 * parts_n, 2, 4) };
-    let size_d = plan.spec.acc.registers(sums_of_one);
-    let product = |i: u32, j: u32| Product {
-        a: registers("a", set, i, size_a),
-        b: registers("b", set, j, size_b),
-        d: sums(plan, i * columns + j, size_d),
+    let Taken { a, b, d, columns, steps } = Taken::of(plan);
+    let rows = plan.tiling.fragments().0;
+    let product = |(step, i, j): (u32, u32, u32)| Product {
+        a: registers(plan, "a", set, i * steps + step, a),
+        b: registers(plan, "b", set, j * steps + step, b),
+        d: sums(plan, i * columns + j, d),
     };
     let column = |i: u32, j: u32| if i.is_multiple_of(2) { j } else { columns - 1 - j };
-    (0..parts_m).flat_map(|i| (0..columns).map(move |j| (i, column(i, j)))).map(|(i, j)| product(i, j)).collect()
+    let places = |step: u32| (0..rows).flat_map(move |i| (0..columns).map(move |j| (step, i, column(i, j))));
+    (0..steps).flat_map(places).map(product).collect()
 }
 
 impl Fragments {
     /// Those of unit `unit` of a stage, into set `set`.
     fn of(plan: &WarpPlan, unit: u32, set: u32) -> Self {
+        if plan.doubles() {
+            return of_f64::fragments(plan, unit, set);
+        }
         let (parts, lines) = (plan.tiling.fragments(), plan.tiling.fragment);
         let (size_a, size_b) = fragment_registers(&plan.spec);
         let loads = |x: &str, operand: &Operand, parts: u32, lines: u32, size: u32| -> Vec<Load> {
             let vectors = lines * plan.spec.b.bytes() / VECTOR_BYTES;
             let load = |part: u32| Load {
-                registers: registers(x, set, part, size),
+                registers: registers(plan, x, set, part, size),
                 address: place(operand, x, part * if operand.along_k { lines } else { vectors }, unit),
             };
             (0..parts).map(load).collect()
         };
         Self {
-            addresses: vec![],
             a: loads("a", &plan.a, parts.0, lines.0, size_a),
             b: loads("b", &plan.b, parts.1, lines.1, size_b),
+            ..Self::default()
         }
     }
 }
@@ -244,6 +282,9 @@ fn aligned_b(plan: &WarpPlan) -> bool {
 }
 
 fn addresses(plan: &WarpPlan) -> Vec<Address> {
+    if plan.doubles() {
+        return of_f64::addresses(plan);
+    }
     let of = |x: &'static str, count: u32, aligned: bool| {
         (0..count).map(move |number| Address { x, number, flip: if aligned { number * 2 * VECTOR_BYTES } else { 0 } })
     };

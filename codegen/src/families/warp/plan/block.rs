@@ -1,8 +1,9 @@
 //! Step 1: are the sparsity block, the tile and the types such as the instruction multiplies?
 
 use crate::plan::{PlanError, PlanErrors, check_factors};
-use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
+use crate::{Arch, Dtype, KernelSpec, Layout, Mma, Shape};
 
+use super::doubles;
 use super::units::fragment;
 
 /// Widest dense tile.
@@ -17,7 +18,17 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     size("bm", "block rows", spec.bm, m, &format!("an instruction has {m} rows"), errors);
     let (columns, instruction) = if n > UNIT { (n, "an instruction") } else { (UNIT, "a pair of instructions") };
     size("bn", "dense tile columns", spec.bn, columns, &format!("{instruction} has {columns} columns"), errors);
-    size("bk", "block columns", spec.bk, UNIT, "K is loaded in whole 16-byte vectors", errors);
+    let (why, is_f64) = match doubles::takes(spec) && spec.mma == Mma::MmaSync {
+        true => ("the threads of a fragment of f64 have 16 columns", true),
+        false => ("K is loaded in whole 16-byte vectors", false),
+    };
+    size("bk", "block columns", spec.bk, UNIT, why, errors);
+    if is_f64 {
+        return doubles::check(spec, arch, errors);
+    }
+    if spec.shape.is_some_and(|shape| shape.is_of_f64() || spec.mma == Mma::MmaSync) {
+        errors.push(no_shape(spec));
+    }
     check_types(spec, errors);
     check_out(spec, arch, errors);
     check_arch(spec, arch, errors);
@@ -28,6 +39,16 @@ fn size(key: &'static str, what: &str, value: u32, unit: u32, why: &str, errors:
     if value == 0 || !value.is_multiple_of(unit) || value > largest {
         errors.push(PlanError::size(key, what, value, (unit, largest), why));
     }
+}
+
+/// Of `mma_sync` f64 alone has shapes, and `wmma` others.
+fn no_shape(spec: &KernelSpec) -> PlanError {
+    let shape = spec.shape.unwrap_or(Shape::M16N16K16);
+    let (why, help) = match spec.mma {
+        Mma::Wmma => (format!("{shape} is a shape of mma.sync on f64"), "shape = m16n16k16, or drop `shape`"),
+        _ => ("mma.sync has a choice of shapes on f64 alone".to_owned(), "drop `shape`"),
+    };
+    PlanError::new("shape", format!("mma = {} on {} has no shape = {shape}", spec.mma, spec.a), why, help)
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::doubles;
 use super::tiling::Tiling;
 use super::units::{BANKS, VECTOR_BYTES};
 use crate::{Dtype, KernelSpec, Layout, Mma};
@@ -17,7 +18,7 @@ pub(crate) struct Epilogue {
     pub(crate) length: u32,
     /// What is staged: C's own type, or the sums as opaque fragments give them.
     pub(crate) staged: Dtype,
-    /// Bytes from one line of a subtile to the next.
+    /// Bytes from one line of a subtile to the next; 0 where sums go to C from registers.
     pub(crate) pitch: u32,
     /// Lanes that store one line, 16 bytes each.
     pub(crate) lanes: u32,
@@ -42,7 +43,7 @@ impl Epilogue {
             subtiles: all / lines,
             length,
             staged,
-            pitch: length * staged.bytes() + padding(spec, staged),
+            pitch: if staged_bytes(spec) == 0 { 0 } else { length * staged.bytes() + padding(spec, staged) },
             lanes,
             parts: vectors / lanes,
             lines_a_pass: (1 << (32 / lanes).ilog2()).min(lines),
@@ -52,6 +53,16 @@ impl Epilogue {
     /// Bytes of a warp's subtile.
     pub(crate) fn subtile_bytes(&self) -> u32 {
         (self.lines * self.pitch).next_multiple_of(BANKS)
+    }
+}
+
+/// Bytes that an element of C takes in a subtile. Of f64 nothing is staged: eight threads' sums are neighbours in memory,
+/// whole sectors of 32 bytes, and subtiles would take the room of stages.
+pub(super) fn staged_bytes(spec: &KernelSpec) -> u32 {
+    match spec.mma {
+        Mma::Wmma => spec.acc.bytes(),
+        _ if doubles::takes(spec) => 0,
+        _ => spec.out.bytes(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a plan is made, one step a file.
 
 mod block;
+pub(crate) mod doubles;
 mod epilogue;
 mod kloop;
 mod memory;
@@ -35,6 +36,7 @@ impl WarpPlan {
         let mut errors = PlanErrors::default();
         block::check(spec, arch, &mut errors);
         errors.check()?;
+        let spec = &if doubles::takes(spec) { doubles::with_shape(spec, arch) } else { *spec };
         // The cheapest tile whose stages fit shared memory; where none does, why the cheapest of all does not.
         let mut why = None;
         for tiling in tiling::choices(spec, arch)? {
@@ -58,8 +60,19 @@ impl WarpPlan {
         self.spec.mma == Mma::Wmma
     }
 
-    /// Instructions' worth of K in one stage, all sub-stages together.
+    /// Multiplies f64.
+    pub(crate) fn doubles(&self) -> bool {
+        doubles::takes(&self.spec)
+    }
+
+    /// Loads of fragments, each of an instruction's worth of K, in one stage, all sub-stages together.
     pub(crate) fn units(&self, step: u32) -> u32 {
-        self.kloop.sub_stages * self.kloop.width(step).div_ceil(k_unit(&self.spec))
+        let loads = if self.doubles() { doubles::DEPTH / doubles::loaded_k(&self.spec) } else { 1 };
+        self.kloop.sub_stages * self.kloop.width(step).div_ceil(k_unit(&self.spec)) * loads
+    }
+
+    /// The vector of row `r` of an operand that comes first is number `(r >> shift) & (group - 1)`.
+    pub(crate) fn swizzle_shift(&self, operand: &Operand) -> u32 {
+        if self.doubles() && !operand.along_k { 2 } else { 3 - operand.group.trailing_zeros() }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::doubles;
 use super::tiling::Tiling;
 use super::units::{BANKS, VECTOR_BYTES, k_unit};
 use crate::plan::KLoop;
@@ -46,11 +47,6 @@ impl Operand {
         (self.rows * self.pitch).next_multiple_of(BANKS)
     }
 
-    /// The vector of row `r` that comes first is number `(r >> shift) & (group - 1)`.
-    pub(crate) fn swizzle_shift(&self) -> u32 {
-        3 - self.group.trailing_zeros()
-    }
-
     /// Parts of a row that one thread copies one after the other.
     pub(crate) fn parts(&self) -> u32 {
         self.vectors / self.lanes
@@ -76,7 +72,8 @@ impl Operand {
         self.rows - (self.row_passes() - 1) * self.rows_a_pass
     }
 
-    pub(crate) fn passes(&self) -> impl Iterator<Item = Pass> + '_ {
+    /// The thread's vectors, where the one of row `r` that comes first is number `(r >> shift) & (group - 1)`.
+    pub(crate) fn passes(&self, swizzle_shift: u32) -> impl Iterator<Item = Pass> + '_ {
         let rows = self.row_passes();
         (0..self.parts()).flat_map(move |part| {
             (0..rows).map(move |pass| {
@@ -85,7 +82,7 @@ impl Operand {
                     row,
                     vector: part * self.lanes,
                     offset: row * self.pitch + part * self.lanes * VECTOR_BYTES,
-                    flip: ((row >> self.swizzle_shift()) & (self.group - 1)) * VECTOR_BYTES,
+                    flip: ((row >> swizzle_shift) & (self.group - 1)) * VECTOR_BYTES,
                     last: pass + 1 == rows && self.rows_of_last_pass() < self.rows_a_pass,
                 }
             })
@@ -107,11 +104,11 @@ impl Operand {
         };
         let lanes = (1..=vectors).rev().find(fits).unwrap_or(1);
         let together = threads / lanes;
-        // Swizzles repeat every 8 rows: a pass is whole repeats, or divides one. Passes over rows of gathered blocks
-        // divide a block, or are whole blocks.
+        // Swizzles repeat every 8 rows, those of f64 along N every 32: a pass is whole repeats, or divides one. Passes over
+        // rows of gathered blocks divide a block, or are whole blocks.
         let rows_a_pass = match together {
             0..8 => 1 << together.max(1).ilog2(),
-            _ if whole_sub_stages => 1 << together.ilog2(),
+            _ if whole_sub_stages || doubles::takes(spec) => 1 << together.ilog2(),
             _ => together / 8 * 8,
         };
         let rows_a_pass = rows_a_pass.min(rows);

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::doubles;
+use super::epilogue::staged_bytes;
 use super::kloop::SHALLOW;
 use super::units::{VECTOR_BYTES, fragment, fragment_registers};
 use crate::plan::{PlanError, PlanErrors};
@@ -82,7 +84,9 @@ impl Tiling {
         let copied = if arch.cp_async { 0 } else { tiling.copied_registers(spec) };
         // Hopper has no FP8 mma.sync: its compiler turns a set of fragments into f16, which takes twice as many.
         let unpacked = if spec.a.is_fp8() { 2 * set } else { 0 };
-        let rest = tiling.accumulators(spec) + set + unpacked + copied + OVERHEAD;
+        // Fragments of f64 are aligned groups of up to 16 registers, between which some stay unused.
+        let unused = if doubles::takes(spec) { 16 } else { 0 };
+        let rest = tiling.accumulators(spec) + set + unpacked + copied + unused + OVERHEAD;
         tiling.buffered = rest + set <= arch.registers_per_thread;
         tiling.registers = if tiling.buffered { rest + set } else { rest };
         tiling.resident = tiling.residency(spec, arch);
@@ -102,10 +106,7 @@ impl Tiling {
     /// CTAs of an SM: as many as registers and threads allow and latencies need, and three shallow stages of each.
     fn residency(&self, spec: &KernelSpec, arch: &Arch) -> u32 {
         let by_registers = warps_of(spec.maxnreg.unwrap_or(self.registers), arch) * 32 / self.threads();
-        let subtiles = self.threads() / 32
-            * 16
-            * self.warp_n
-            * if spec.mma == Mma::Wmma { spec.acc.bytes() } else { spec.out.bytes() };
+        let subtiles = self.threads() / 32 * 16 * self.warp_n * staged_bytes(spec);
         let ring = 3 * (self.cta_m + self.cta_n) * SHALLOW;
         let by_memory = arch.shared_bytes_per_sm / (ring + subtiles + arch.shared_bytes_reserved);
         let most = (BUSY_WARPS * 32 / self.threads()).max(1);
@@ -113,13 +114,14 @@ impl Tiling {
     }
 
     /// What a multiply-add costs: tensor cores, shared memory and L2 overlap in part, and few warps hide little.
-    fn cost(&self, spec: &KernelSpec) -> f64 {
+    fn cost(&self, spec: &KernelSpec, arch: &Arch) -> f64 {
         let bytes = f64::from(spec.a.bytes());
         let warps = self.warps.0 * self.warps.1;
         let loaded = f64::from(self.cta_m + self.cta_n) * bytes;
         let read = f64::from(warps * (self.warp_m + self.warp_n)) * bytes;
         let products = f64::from(self.cta_m * self.cta_n);
         let [tensor, shared, l2] = RATES;
+        let tensor = if doubles::takes(spec) { f64::from(doubles::rate(spec, arch)) } else { tensor };
         // Some 60 instructions a warp and stage beside the products, at four a cycle.
         let issue = f64::from(warps) * 60.0 / 4.0 / f64::from(spec.bk.min(64));
         let time = products / tensor + 0.4 * (loaded + read) / shared + 0.4 * loaded / l2 + 0.5 * issue;
@@ -152,7 +154,7 @@ pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, Pla
         rows.flat_map(|rows| counts.iter().filter_map(move |warps| Tiling::new(spec, rows, *warps, arch))).collect();
     let mut legal: Vec<Tiling> =
         all.iter().filter(|tiling| tiling.fits(arch) && whole_vectors(spec, tiling)).copied().collect();
-    legal.sort_by(|a, b| a.cost(spec).total_cmp(&b.cost(spec)));
+    legal.sort_by(|a, b| a.cost(spec, arch).total_cmp(&b.cost(spec, arch)));
     match all.iter().min_by_key(|tiling| tiling.registers) {
         _ if !legal.is_empty() => Ok(legal),
         Some(tiling) if !tiling.fits(arch) => Err(no_registers(spec, tiling, arch).into()),

@@ -1,5 +1,6 @@
 //! What one instruction multiplies, and what one copy moves.
 
+use super::doubles;
 use crate::{Dtype, KernelSpec, Mma, Shape};
 
 /// Bytes that a thread copies at a time.
@@ -7,9 +8,9 @@ pub(crate) const VECTOR_BYTES: u32 = 16;
 /// Bytes after which shared memory's banks repeat, and the alignment of everything in it.
 pub(crate) const BANKS: u32 = 128;
 
-/// Elements of K that one instruction multiplies: 32 bytes.
+/// Elements of K of which stages are made: what one instruction multiplies, 32 bytes, or the fragments of f64 hold.
 pub(crate) const fn k_unit(spec: &KernelSpec) -> u32 {
-    32 / spec.a.bytes()
+    if matches!(spec.a, Dtype::F64) { doubles::DEPTH } else { 32 / spec.a.bytes() }
 }
 
 /// Rows and columns of the part of C that one fragment of A and one of B make.
@@ -19,6 +20,7 @@ pub(crate) fn fragment(spec: &KernelSpec) -> (u32, u32) {
             let (m, n, _) = spec.shape.unwrap_or(Shape::M16N16K16).mnk();
             (m, n)
         }
+        _ if doubles::takes(spec) => (doubles::mnk(spec).0, 16),
         _ => (16, 16),
     }
 }
@@ -30,6 +32,7 @@ pub(crate) fn fragment_registers(spec: &KernelSpec) -> (u32, u32) {
             let half = |lines: u32| if spec.a == Dtype::BF16 { lines * 16 / 64 } else { 8 };
             (half(m), half(n))
         }
+        (_, (m, n)) if doubles::takes(spec) => (m * doubles::loaded_k(spec) / 16, n * doubles::loaded_k(spec) / 16),
         _ => (4, 4),
     }
 }
@@ -42,6 +45,10 @@ pub(crate) fn multiply_instruction(spec: &KernelSpec) -> String {
         let sum = sum_type(spec);
         let types = if a == Dtype::BF16 { format!("{sum}.bf16.bf16.{sum}") } else { format!("{sum}.{sum}") };
         return format!("wmma.mma.sync.aligned.row.{b_layout}.m{m}n{n}k16.{types}");
+    }
+    if doubles::takes(spec) {
+        let (m, n, k) = doubles::mnk(spec);
+        return format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.f64.f64.f64.f64");
     }
     let (a, b, sum) = (ptx_type(a), ptx_type(b), sum_type(spec));
     format!("mma.sync.aligned.m16n8k{}.row.col.{sum}.{a}.{b}.{sum}", k_unit(spec))
