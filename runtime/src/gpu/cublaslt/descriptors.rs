@@ -59,10 +59,11 @@ pub(super) struct MatmulOperation(pub(super) cublasLtMatmulDesc_t);
 impl MatmulOperation {
     /// `one` is the device address of the number 1.0, by which FP8 operands are scaled: the library wants to be told.
     pub(super) fn new(problem: &DenseProblem, mapped: &Mapped, one: DevicePtr) -> Result<Self, GpuError> {
-        let (compute, scale) = match problem.types[0].is_integer() {
-            true => (cublasComputeType_t::CUBLAS_COMPUTE_32I, cudaDataType::CUDA_R_32I),
+        let (compute, scale) = match problem.types[0] {
+            Dtype::I8 | Dtype::I32 => (cublasComputeType_t::CUBLAS_COMPUTE_32I, cudaDataType::CUDA_R_32I),
+            Dtype::F64 => (cublasComputeType_t::CUBLAS_COMPUTE_64F, cudaDataType::CUDA_R_64F),
             // Not one of the `FAST` types: f32 operands are not rounded to TF32.
-            false => (cublasComputeType_t::CUBLAS_COMPUTE_32F, cudaDataType::CUDA_R_32F),
+            _ => (cublasComputeType_t::CUBLAS_COMPUTE_32F, cudaDataType::CUDA_R_32F),
         };
         let made = Self(result::create_matmul_desc(compute, scale).map_err(named("cublasLtMatmulDescCreate"))?);
         // CUBLAS_OP_N = 0, CUBLAS_OP_T = 1.

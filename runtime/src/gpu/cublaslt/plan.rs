@@ -190,8 +190,13 @@ impl DensePlan {
         let algorithm = self.algorithms.get(index).unwrap_or(&self.algorithms[self.selected]);
         let (first, second) = if self.swapped { (b, a) } else { (a, b) };
         let address = |ptr: DevicePtr| std::ptr::without_provenance_mut::<c_void>(ptr as usize);
-        // 1 and 0 in the type of the scaling, of 32 bits.
-        let (one, zero) = (if self.problem.types[0].is_integer() { 1 } else { 1.0_f32.to_bits() }, 0_u32);
+        // 1 and 0 in the type of the scaling, of 32 bits or of 64 (the order of bytes is that of CUDA's hosts, little-endian).
+        let one = match self.problem.types[0] {
+            Dtype::I8 | Dtype::I32 => 1,
+            Dtype::F64 => 1.0_f64.to_bits(),
+            _ => u64::from(1.0_f32.to_bits()),
+        };
+        let zero = 0_u64;
         // Of another type than C's memory, the addend has none; it is not read.
         let addend = if self.problem.types[2].is_fp8() { std::ptr::null_mut() } else { address(c) };
         self.library.device().bind()?;

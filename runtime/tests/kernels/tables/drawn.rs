@@ -4,7 +4,7 @@ use super::{assert_launchable, block_as_read, parse, shape_of};
 use super::{
     batch, dds, epilogue, fp8, half_sums, int8, packed, permuted, scalar, sdd, sdd_fused, small_blocks, spgemm,
 };
-use super::{sample_cases, split, split_swap_ab, swap_ab, transposed, warp, wgmma};
+use super::{doubles, sample_cases, split, split_swap_ab, swap_ab, transposed, warp, wgmma};
 use crate::case::{Blocks, Case};
 use crate::drawn::{PRODUCTS, missing};
 use crate::run::run_table;
@@ -88,6 +88,7 @@ fn simulated() {
 fn every_value_of_every_key_is_drawn() {
     let tables = [
         dds::all(),
+        doubles::all(),
         epilogue::all(),
         fp8::all(),
         half_sums::all(),
