@@ -66,6 +66,10 @@ impl Operation for Product {
     }
 
     fn space(&self, is_hopper: bool, spec: &KernelSpec) -> &'static str {
+        // Small blocks of f64 are the CUDA cores'.
+        if [spec.a, spec.b] == [Dtype::F64; 2] && spec.bk > 8 {
+            return if is_hopper { "hopper-f64" } else { OTHERS };
+        }
         let is_wide = [spec.a, spec.b].iter().any(|dtype| matches!(dtype, Dtype::F32 | Dtype::F64));
         match (is_wide, is_hopper, spec.a.bytes()) {
             // No tensor core multiplies them here.

@@ -202,7 +202,11 @@ impl Rates {
         // Multiply-adds that an SM does a cycle: the card's rate is that of 2048 of them.
         let clock = self.clock * card.dense_tflops / card.sms as f64 / 640.0 * 132.0 * 1.5e3;
         let k = tile.flops / (2.0 * m * n);
-        let cycles = m * n / (self.mma_sync * faster) + 0.4 * (loaded + read) / 128.0;
+        let multiplied = match profile.kind {
+            KernelKind::Doubles { rate } => f64::from(rate),
+            _ => self.mma_sync * faster,
+        };
+        let cycles = m * n / multiplied + 0.4 * (loaded + read) / 128.0;
         let tensor = k * cycles / clock / opaque;
         let l2 = 0.4 * k * loaded / 32.0 / clock;
         let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);

@@ -76,6 +76,8 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         ("ampere-wmma", "bm = 128, bk = 128", 200),
         ("ampere-wmma", "bm = 16, bk = 16, dtype = bf16", 50),
         ("ampere-wmma", "bm = 128, bk = 128, dtype = e4m3", 50),
+        ("ampere-wmma", "bm = 128, bk = 128, dtype = f64", 50),
+        ("hopper-f64", "bm = 64, bk = 64, dtype = f64", 100),
         ("scalar", "bm = 128, bk = 128, dtype = f32", 10),
         ("scalar", "bm = 8, bk = 8, dtype = f32", 20),
         ("scalar", "bm = 3, bk = 3, dtype = f64, b_layout = col, c_layout = col", 15),
@@ -131,6 +133,7 @@ fn points_are_told_apart_by_what_they_execute() {
         ("hopper-f16", "bm = 64, bk = 32, op = sdd", 5),
         ("hopper-fp8", "bm = 128, bk = 128, dtype = e4m3, scale = block", 7),
         ("ampere-wmma", "bm = 64, bk = 32", 5),
+        ("hopper-f64", "bm = 64, bk = 64, dtype = f64", 5),
         ("scalar", "bm = 8, bk = 8, dtype = f32", 1),
         ("scalar", "bm = 3, bk = 3, dtype = f64", 1),
     ] {
