@@ -189,7 +189,7 @@ def kind_of(array: Any) -> str:
     return kind
 
 
-#: Element types that no tensor core multiplies here: their kernels have no epilogue and no transposed product.
+#: Element types whose kernels have no epilogue and no transposed product.
 WIDE = ("f32", "f64")
 #: The longest side of blocks that have kernels of their own, for any layout of the dense matrices.
 SMALL = 8
@@ -197,7 +197,7 @@ SMALL = 8
 
 def by_rows(kind: str, block: tuple[int, int]) -> bool:
     """Whether kernels on a GPU read and write the dense matrices of a product `w @ x` row by row alone."""
-    return kind in WIDE and max(block) > SMALL
+    return kind == "f32" and max(block) > SMALL
 
 
 def result_kind(kind: str) -> str:
