@@ -54,7 +54,7 @@ pub use element::{Element, e4m3, e5m2};
 pub use epilogue::{Inputs, Results};
 pub use extents::Extents;
 pub use features::Features;
-pub use generate::Pattern;
+pub use generate::{Field, Pattern};
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};
 pub use permutation::Permutation;
 pub use reorder::Reordered;

@@ -2,14 +2,17 @@
 //!
 //! A [`Pattern`] is a word of the command line (`random:0.25`, `topk:16`, `window:0.06`, `causal`,
 //! `powerlaw:0.05`); with a shape, a block size and a seed it gives a [`Structure`]. The same seed gives the
-//! same structure on every platform.
+//! same structure on every platform. A [`Field`] is a matrix with its values, as a scientific field solves with.
 
+mod fields;
 mod text;
 
 use bsr_codegen::Refusal;
 use std::ops::Range;
 
 use rand::seq::{SliceRandom, index};
+
+pub use fields::Field;
 
 use crate::bsr::check_offsets;
 use crate::memory;
