@@ -41,6 +41,7 @@ pub mod schedule;
 pub mod shard;
 #[cfg(feature = "simulator")]
 pub mod simulated;
+pub mod solve;
 pub mod timeline;
 #[doc(hidden)]
 pub mod typed;

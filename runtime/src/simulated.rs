@@ -44,6 +44,7 @@ use crate::epilogue::Results;
 use crate::error::KernelError;
 pub use crate::error::SimulatedError;
 use crate::launcher::Launcher;
+pub(crate) use blocks::Blocks;
 use lists::ListKernels;
 pub(crate) use machine::Simulator;
 

@@ -218,6 +218,15 @@ fn the_kernels_that_measure_roofs_assemble_cleanly() {
     }
 }
 
+#[test]
+fn the_kernels_of_solvers_assemble_cleanly() {
+    let Some(ptxas) = ptxas() else { return };
+    for module in crate::rendering::solvers() {
+        let complaints = ptxas.assemble_for("sm_90", &module.ptx(), &folder("solver"));
+        assert_eq!(complaints, [""; 0], "{module:?}");
+    }
+}
+
 /// The net holds: kernels spoilt in the ways that cost speed in silence are caught.
 #[test]
 fn spoilt_kernels_are_caught() {

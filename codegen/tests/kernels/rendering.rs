@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bsr_codegen::{KernelSpec, Plan};
+use bsr_codegen::solver::{Method, SolverModule};
+use bsr_codegen::{Dtype, KernelSpec, Plan};
 
 use crate::matrix;
 
@@ -44,6 +45,29 @@ fn the_kernels_that_measure_roofs_have_no_instructions_that_do_nothing() {
         assert!(!text.contains("{{") && !text.contains("<%"), "{text}");
         assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
     }
+}
+
+#[test]
+fn the_kernels_of_solvers_have_no_instructions_that_do_nothing() {
+    for module in solvers() {
+        let text = module.ptx();
+        for kernel in text.split(".visible .entry").skip(1) {
+            assert_eq!(useless_lines(kernel.split("\n}\n").next().unwrap()), [""; 0], "{module:?}: {kernel}");
+        }
+        assert!(!text.contains("{{") && !text.contains("<%"), "{text}");
+        assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+    }
+}
+
+/// Every module of vector kernels of a solver.
+pub(crate) fn solvers() -> impl Iterator<Item = SolverModule> {
+    let blocks = [None].into_iter().chain((1..=SolverModule::MOST_ROWS).map(Some));
+    blocks.flat_map(|block| {
+        let methods = Method::ALL.into_iter();
+        methods.flat_map(move |method| {
+            [Dtype::F64, Dtype::F32].map(|dtype| SolverModule::new(method, dtype, block).unwrap())
+        })
+    })
 }
 
 /// Instructions that a person would not have written.

@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 use crate::golden::{golden, golden_refusals, paragraph, section};
 use crate::planning::plan;
-use bsr_codegen::Problem;
+use bsr_codegen::solver::{Method, SolverModule};
+use bsr_codegen::{Dtype, Problem};
 
 const WHOLE: [&str; 4] = [
     "bm = 512, bn = 128, bk = 112",
@@ -136,6 +137,14 @@ fn whole_kernels() {
 #[test]
 fn list_kernels() {
     golden("lists_whole", bsr_codegen::lists::ptx());
+}
+
+/// The vector kernels of a solver.
+#[test]
+fn solver_kernels() {
+    let module = SolverModule::new(Method::Bicgstab, Dtype::F32, Some(3)).unwrap();
+    golden("solver_bicgstab", &module.ptx());
+    golden("solver_cg", &SolverModule::new(Method::Cg, Dtype::F64, None).unwrap().ptx());
 }
 
 /// How K is divided and who shares what is decided in the producer.

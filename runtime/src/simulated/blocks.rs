@@ -18,6 +18,13 @@ pub(crate) struct Blocks<'h> {
     pub(super) is_written: bool,
 }
 
+impl<'h> Blocks<'h> {
+    /// A factor.
+    pub(crate) fn new(structure: &'h Structure, dtype: Dtype, values: BufferId) -> Self {
+        Self { structure, dtype, values, spare: 0, is_written: false }
+    }
+}
+
 impl Stored for Blocks<'_> {
     type Address = BufferId;
 

@@ -1,0 +1,171 @@
+//! Solves on the simulator: the kernels that a GPU is given.
+
+use std::collections::BTreeMap;
+
+use bsr_codegen::Layout;
+use bsr_codegen::solver::{HISTORY, Method, Pointer, SolverKernel, SolverModule, Sum, Vector};
+use bsr_simulator::{BufferId, Finding, GlobalMemory, Launch, Module, Options as Run, Param, parse, simulate as run};
+
+use super::engine::{self, Engine, resolved};
+use super::error::SolveError;
+use super::jacobi;
+use super::request::{Options, Outcome, Preconditioner, Solution, check_lengths, kernels};
+use crate::error::SimulatedError;
+use crate::gpu::{DeviceInputs, Stored, UntypedDense};
+use crate::launcher::Launcher;
+use crate::machine::upload;
+use crate::operation::{Listed, Product};
+use crate::simulated::{Blocks, DEFAULT_CLUSTERS, Simulator};
+use crate::{Bsr, Element};
+
+/// Solves A x = b on the simulator, and says what is wrong with the launches; nothing is launched after a finding, and
+/// what was found until then is no solution.
+///
+/// # Errors
+/// As [`Solver::solve`](super::Solver::solve).
+pub fn simulate<T: Element>(
+    a: &Bsr<T>,
+    (method, preconditioner): (Method, Preconditioner),
+    (b, x0): (&[T], Option<&[T]>),
+    options: &mut Options<'_>,
+) -> Result<(Solution<T>, Vec<Finding>), SolveError> {
+    let (plan, module) = kernels::<T>(a.structure(), method, preconditioner)?;
+    check_lengths(a.rows(), b.len(), x0.map(<[T]>::len))?;
+    let text = plan.ptx();
+    let product = Launcher::read(&plan, text.text(), text.entry(), DEFAULT_CLUSTERS).map_err(SimulatedError::from)?;
+    let vectors = parse(&module.ptx()).map_err(SimulatedError::from)?;
+    let mut memory = GlobalMemory::new();
+    let values = upload(&mut memory, T::to_bytes(a.values()));
+    let matrix = Blocks::new(a.structure(), T::DTYPE, values);
+    let mut addresses = BTreeMap::new();
+    let mut put = |pointer, bytes| addresses.insert(pointer, upload(&mut memory, bytes));
+    for vector in engine::vectors(module) {
+        let content = match vector {
+            Vector::R => b.to_vec(),
+            Vector::X => x0.map_or_else(|| vec![T::ZERO; a.rows()], <[T]>::to_vec),
+            _ => vec![T::POISON; a.rows()],
+        };
+        put(Pointer::Vector(vector), T::to_bytes(&content));
+    }
+    let ctas = module.ctas(a.rows() as u32) as usize;
+    for sum in engine::sums(module) {
+        put(Pointer::Sum(sum), vec![0xFF; 8 * ctas]);
+    }
+    if preconditioner == Preconditioner::BlockJacobi {
+        put(Pointer::Inverse, T::to_bytes(&jacobi::inverses(a)?));
+    }
+    put(Pointer::History, vec![0xFF; 8 * HISTORY as usize]);
+    put(Pointer::State, vec![0xFF; method.state_bytes() as usize]);
+    let mut simulated = Simulated { product, vectors, module, matrix, memory, addresses, findings: vec![] };
+    let outcome = engine::solve(&mut simulated, options);
+    let Simulated { findings, memory, addresses, .. } = simulated;
+    if !findings.is_empty() {
+        let outcome = Outcome { iterations: 0, residual: f64::NAN, converged: false };
+        return Ok((outcome.with(vec![]), findings));
+    }
+    let mut x = T::from_bytes(memory.bytes(addresses[&Pointer::Vector(Vector::X)]));
+    x.truncate(a.rows());
+    Ok((outcome?.with(x), findings))
+}
+
+struct Simulated<'a> {
+    product: Launcher<Simulator>,
+    vectors: Module,
+    module: SolverModule,
+    matrix: Blocks<'a>,
+    memory: GlobalMemory,
+    addresses: BTreeMap<Pointer, BufferId>,
+    findings: Vec<Finding>,
+}
+
+impl Simulated<'_> {
+    fn at(&self, pointer: Pointer) -> BufferId {
+        match pointer {
+            Pointer::Vector(vector) => self.addresses[&Pointer::Vector(resolved(self.module, vector))],
+            pointer => self.addresses[&pointer],
+        }
+    }
+
+    fn dense(&self, vector: Vector) -> UntypedDense<BufferId> {
+        let (rows, ptr) = (self.rows(), self.at(Pointer::Vector(vector)));
+        let dtype = self.matrix.dtype();
+        UntypedDense { ptr, dtype, rows, cols: 1, layout: Layout::ColMajor, ld: rows, foreign: false, on: None }
+    }
+
+    fn numbers(&self, pointer: Pointer) -> Vec<f64> {
+        f64::from_bytes(self.memory.bytes(self.at(pointer)))
+    }
+}
+
+impl Engine for Simulated<'_> {
+    fn module(&self) -> SolverModule {
+        self.module
+    }
+
+    fn rows(&self) -> usize {
+        self.matrix.structure().rows()
+    }
+
+    fn product(&mut self, from: Vector, to: Vector) -> Result<(), SolveError> {
+        if !self.findings.is_empty() {
+            return Ok(());
+        }
+        let mut session = self.product.session(&Run::default());
+        let (sparse, dense, c) = (self.matrix, self.dense(from), self.dense(to));
+        std::mem::swap(&mut session.memory, &mut self.memory);
+        let operands = Product { sparse, dense, c, inputs: &DeviceInputs::none(), second: None };
+        // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
+        unsafe { self.product.enqueue(&mut session, &operands, Listed::Blocks(&sparse, 1))? };
+        std::mem::swap(&mut session.memory, &mut self.memory);
+        self.findings = session.report.findings;
+        Ok(())
+    }
+
+    fn launch(&mut self, kernel: SolverKernel) -> Result<(), SolveError> {
+        if !self.findings.is_empty() {
+            return Ok(());
+        }
+        let rows = self.rows() as u32;
+        let pointers = self.module.pointers(kernel).into_iter().map(|pointer| Param::Buffer(self.at(pointer)));
+        let launch = Launch {
+            grid: [self.module.ctas(rows), 1, 1],
+            cluster: [1; 3],
+            block: [SolverKernel::THREADS, 1, 1],
+            shared_bytes: self.module.shared_bytes(kernel),
+            params: pointers.chain([Param::U32(rows)]).collect(),
+        };
+        let report = run(&self.vectors, kernel.entry(), &launch, &mut self.memory, &Run::default());
+        self.findings = report.map_err(SimulatedError::from)?.findings;
+        Ok(())
+    }
+
+    fn iterate(&mut self, count: usize) -> Result<(), SolveError> {
+        (0..count).try_for_each(|_| engine::iteration(self))
+    }
+
+    fn zero(&mut self, vector: Vector) -> Result<(), SolveError> {
+        let id = self.at(Pointer::Vector(vector));
+        self.memory.bytes_mut(id).fill(0);
+        Ok(())
+    }
+
+    fn set_state(&mut self, state: &[u8]) -> Result<(), SolveError> {
+        let id = self.at(Pointer::State);
+        self.memory.bytes_mut(id)[..state.len()].copy_from_slice(state);
+        Ok(())
+    }
+
+    /// A state that cannot be trusted after a finding ends the solve.
+    fn state(&mut self) -> Result<Vec<u8>, SolveError> {
+        let state = self.memory.bytes(self.at(Pointer::State)).to_vec();
+        Ok(if self.findings.is_empty() { state } else { vec![0xFF; state.len()] })
+    }
+
+    fn partials(&mut self, sum: Sum) -> Result<Vec<f64>, SolveError> {
+        Ok(self.numbers(Pointer::Sum(sum)))
+    }
+
+    fn history(&mut self) -> Result<Vec<f64>, SolveError> {
+        Ok(self.numbers(Pointer::History))
+    }
+}

@@ -1,0 +1,9 @@
+//! Iterative solvers: on the simulator, which finds no fault with their kernels, on the CPU, and on a GPU.
+//!
+//! Without a GPU its tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
+#![allow(clippy::unwrap_used)]
+
+mod gpu;
+mod problem;
+mod refused;
+mod simulated;
