@@ -15,6 +15,7 @@ mod operations;
 mod report;
 mod reports;
 mod sanitize;
+mod sanitize_classes;
 mod sweep;
 mod trace;
 

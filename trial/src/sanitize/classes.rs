@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn every_class_has_a_section_in_the_book() {
-        let book = include_str!("../../../docs/src/sanitize.md");
+        let book = include_str!("../../../docs/src/sanitize-classes.md");
         for class in classes() {
             assert!(book.contains(&format!("\n### {}\n", class.name)), "{} has no section", class.name);
         }
