@@ -261,6 +261,7 @@ templates! {
     "warp/fetch",
     "warp/iterator",
     "warp/lanes_of_doubles",
+    "warp/lanes_of_words",
     "warp/line_ends",
     "warp/load_fragments",
     "warp/prologue",

@@ -102,6 +102,8 @@ keys! {
         "keys of a page, in an attention whose K and V are in pages that a page table lists", by_default "K and V without pages";
     ScoreGradients score_gradients: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { Wgmma }
         "whether the gradient of an attention also sums those of the score's numbers and vectors";
+    Tf32 tf32: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { MmaSync }
+        "whether f32 factors are rounded to TF32, 11 significant bits, which tensor cores multiply";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
         "whether beta * C is added, with beta given at launch";
 }
@@ -118,7 +120,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Key {
     /// Keys of which the words of a plan say nothing where the plan decides: these words, and their fingerprints, are older.
-    const UNSAID: [Self; 3] = [Self::CtaM, Self::Maxnreg, Self::OptLevel];
+    const UNSAID: [Self; 4] = [Self::CtaM, Self::Maxnreg, Self::OptLevel, Self::Tf32];
 }
 
 /// As a derived one, but for keys of which nothing is said.

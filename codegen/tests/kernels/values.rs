@@ -10,7 +10,7 @@ use bsr_codegen::{
 };
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 18] = [
+const GROUPS: [(&str, &[&str]); 19] = [
     (
         "dsd",
         &[
@@ -61,6 +61,7 @@ const GROUPS: [(&str, &[&str]); 18] = [
             "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64",
         ],
     ),
+    ("mma_sync, tf32", &["bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f32, tf32 = on"]),
     ("wmma", &["bm = 64, bn = 64, bk = 64, mma = wmma"]),
     ("scalar", &["bm = 64, bn = 64, bk = 32, mma = scalar", "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = f32"]),
     ("scalar, atomic", &["bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic"]),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Small kernels whose text is kept, part by part.
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 9] = [
     "bm = 32, bn = 32, bk = 32, mma = mma_sync, warps = (1, 1)",
     "bm = 16, bn = 32, bk = 48, mma = mma_sync, dtype = e4m3, warps = (1, 1), stages = 2, c_layout = col",
     "bm = 32, bn = 32, bk = 48, mma = wmma, dtype = bf16, k_step = 32, warps = (1, 1), stages = 2",
@@ -17,10 +17,11 @@ const KEPT: [&str; 8] = [
     "bm = 16, bn = 32, bk = 32, mma = wmma, acc = f16, warps = (1, 1), stages = 2",
     "bm = 16, bn = 16, bk = 32, mma = mma_sync, dtype = f64, arch = sm_90a, warps = (1, 1), stages = 2, k_step = 32",
     "bm = 8, bn = 16, bk = 16, mma = mma_sync, dtype = f64, warps = (1, 1), stages = 2, b_layout = col, c_layout = col",
+    "bm = 16, bn = 32, bk = 16, mma = mma_sync, dtype = f32, tf32 = on, warps = (1, 1), stages = 2",
 ];
 
 /// What stands for something: the flagship, large tiles, blocks that are gathered, padded or unevenly divided.
-const CHOSEN: [&str; 46] = [
+const CHOSEN: [&str; 53] = [
     "bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "bm = 128, bn = 128, bk = 128, mma = mma_sync, arch = sm_90a",
     "bm = 128, bn = 256, bk = 128, mma = mma_sync, arch = sm_90a",
@@ -67,9 +68,16 @@ const CHOSEN: [&str; 46] = [
     "bm = 32, bn = 64, bk = 16, mma = mma_sync, dtype = f64, arch = sm_90a, k_step = 32",
     "bm = 512, bn = 64, bk = 112, mma = mma_sync, dtype = f64, arch = sm_86, b_layout = col",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, arch = sm_120",
+    "bm = 128, bn = 128, bk = 128, mma = mma_sync, dtype = f32, tf32 = on, arch = sm_90a",
+    "bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = f32, tf32 = on, arch = sm_90a, b_layout = col",
+    "bm = 64, bn = 96, bk = 48, mma = mma_sync, dtype = f32, tf32 = on, c_layout = col",
+    "bm = 32, bn = 64, bk = 16, mma = mma_sync, dtype = f32, tf32 = on, b_layout = col, c_layout = col",
+    "bm = 16, bn = 32, bk = 32, mma = mma_sync, dtype = f32, tf32 = on, out = f16, c_layout = col",
+    "bm = 96, bn = 128, bk = 80, mma = mma_sync, dtype = f32, tf32 = on, out = bf16, arch = sm_86",
+    "bm = 512, bn = 64, bk = 112, mma = mma_sync, dtype = f32, tf32 = on, warps = (4, 2)",
 ];
 
-const REFUSED: [&str; 43] = [
+const REFUSED: [&str; 47] = [
     "bm = 100, bn = 128, bk = 112, mma = mma_sync",
     "bm = 128, bn = 100, bk = 112, mma = mma_sync",
     "bm = 128, bn = 128, bk = 24, mma = mma_sync",
@@ -113,6 +121,10 @@ const REFUSED: [&str; 43] = [
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, shape = m16n8k8, arch = sm_80",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, a = f64, b = f32, acc = f32, out = f32",
     "bm = 8, bn = 64, bk = 64, mma = mma_sync, dtype = f64, shape = m16n8k16",
+    "bm = 64, bn = 48, bk = 64, mma = mma_sync, dtype = f32, tf32 = on",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, tf32 = on",
+    "bm = 64, bn = 64, bk = 64, mma = wmma, dtype = f32, tf32 = on",
+    "bm = 64, bn = 64, bk = 64, dtype = f32, tf32 = on",
 ];
 
 #[test]
@@ -131,7 +143,7 @@ fn plans_refused() {
 fn text() {
     golden("warp_whole", plan(KEPT[0]).ptx().text());
     for (text, name) in
-        KEPT[1..].iter().zip(["fp8", "wmma", "volta", "f16_sums", "wmma_f16_sums", "f64", "f64_columns"])
+        KEPT[1..].iter().zip(["fp8", "wmma", "volta", "f16_sums", "wmma_f16_sums", "f64", "f64_columns", "tf32"])
     {
         let ptx = plan(text).ptx();
         golden(&format!("warp_tiles_{name}"), section(ptx.text(), "Tiles"));
@@ -241,7 +253,7 @@ fn any_spec() -> impl Strategy<Value = String> {
             "wmma, shape = m32n8k16",
             "wmma, shape = m8n32k16",
         ]),
-        knob("dtype", &["f16", "bf16", "e4m3", "e5m2", "i8", "f64"]),
+        knob("dtype", &["f16", "bf16", "e4m3", "e5m2", "i8", "f64", "f32, tf32 = on"]),
         knob("out", &["f16", "bf16", "f32", "e4m3", "i32"]),
         knob("acc", &["f16"]),
         knob("arch", &["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"]),

@@ -337,6 +337,18 @@ const GROUPS: &[Group] = &[
         ],
         draws: 120,
     },
+    Group {
+        base: "mma = mma_sync, dtype = f32, tf32 = on",
+        bm: &[64, 128, 16, 48, 512],
+        bn: &[64, 128, 32, 256, 48],
+        bk: &[64, 16, 32, 48, 112],
+        axes: &[
+            &["", "arch = sm_90a", "out = f16", "arch = sm_86", "out = bf16"],
+            LAYOUTS,
+            &["", "stages = 2", "k_step = 32", "warps = (2, 2)", "warps = (1, 4)", "k_step = 64"],
+        ],
+        draws: 80,
+    },
 ];
 
 /// The plans of the matrix, each once, in the order of their specs.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::super::plan::{VECTOR_BYTES, WarpPlan};
 use super::multiply::{accumulator, sums};
 use super::operands::address;
+use super::words;
 use crate::{Dtype, Layout};
 
 /// The epilogue's part of the context.
@@ -18,7 +19,7 @@ pub(super) struct Store {
     line_mask: u32,
     line_shift: u32,
     subtile_bytes: u32,
-    /// In a subtile, from one row of C to the next, and from a pair of columns to the next.
+    /// In a subtile, from one row of C to the next, and from a thread's columns to the next one's.
     row_bytes: u32,
     column_pair_bytes: u32,
     /// Elements from one line of a subtile to the next.
@@ -123,7 +124,7 @@ impl Store {
             line_shift: e.lines.trailing_zeros(),
             subtile_bytes: e.subtile_bytes(),
             row_bytes,
-            column_pair_bytes: 2 * column_bytes,
+            column_pair_bytes: if plan.words() { 4 } else { 2 } * column_bytes,
             stride: e.pitch / staged_bytes,
             idle_lanes: e.lanes * e.lines_a_pass < 32,
             out_bytes,
@@ -161,10 +162,32 @@ impl Subtile {
 
 /// A thread's sums of a subtile.
 fn pairs(plan: &WarpPlan, subtile: u32) -> Vec<Pair> {
+    if plan.words() {
+        return pairs_of_words(plan, subtile);
+    }
     let sum = |i: u32| if plan.spec.out == Dtype::I32 { accumulator(plan, i) } else { format!("%f_acc{i}") };
     let pair =
         |(number, [at, next]): (u32, [String; 2])| Pair { low: sum(2 * number), high: sum(2 * number + 1), at, next };
     pair_places(plan, subtile).into_iter().map(pair).collect()
+}
+
+/// The same where B was read in words.
+fn pairs_of_words(plan: &WarpPlan, subtile: u32) -> Vec<Pair> {
+    let (rows, columns) = plan.tiling.fragments();
+    let (row_bytes, column_bytes) = line_bytes(plan);
+    // Fragments of the subtile, and the rows and columns in it from which they begin.
+    let parts: Vec<(u32, u32, u32)> = match plan.spec.c_layout {
+        Layout::RowMajor => (0..columns).map(|j| (subtile, j, 32 * j * column_bytes)).collect(),
+        Layout::ColMajor => (0..rows).map(|i| (i, subtile, 16 * i * row_bytes)).collect(),
+    };
+    let of_part = |(i, j, first): (u32, u32, u32)| {
+        words::pairs(plan, i, j).into_iter().map(move |([low, high], (row, column))| {
+            let offset = first + row * row_bytes + column * column_bytes;
+            let [at, next] = [offset, offset + column_bytes].map(|offset| address("%r_place", offset));
+            Pair { low: accumulator(plan, low), high: accumulator(plan, high), at, next }
+        })
+    };
+    parts.into_iter().flat_map(of_part).collect()
 }
 
 /// The same of f16.

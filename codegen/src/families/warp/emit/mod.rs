@@ -5,6 +5,7 @@ mod doubles;
 mod epilogue;
 mod multiply;
 mod operands;
+mod words;
 
 use serde::Serialize;
 
@@ -28,6 +29,7 @@ struct Context<'p> {
     memory: &'p Memory,
     epilogue: &'p plan::Epilogue,
     opaque: bool,
+    words: bool,
     a: copies::Operand<'p>,
     b: copies::Operand<'p>,
     ring: Ring,
@@ -96,6 +98,7 @@ impl<'p> Context<'p> {
             memory,
             epilogue,
             opaque: plan.opaque(),
+            words: plan.words(),
             a: operand(&plan.a, "a", 0),
             b: operand(&plan.b, "b", memory.b_offset),
             ring: Ring {

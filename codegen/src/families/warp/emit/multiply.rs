@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, doubles, fragment_registers, multiply_instruction};
+use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, doubles, fragment_registers, multiply_instruction, tf32};
 use super::copies::Part;
 use super::doubles as of_f64;
 use super::operands::{address, tuple};
+use super::words;
 use crate::Dtype;
 
 /// The multiply steps of a kernel.
@@ -50,6 +51,8 @@ struct Unit {
     fragments: Fragments,
     /// What is copied of a later stage meanwhile.
     fetch: Option<Part>,
+    /// Registers of f32 that are rounded to TF32 before.
+    rounded: Vec<String>,
     products: Vec<Product>,
     /// The stage ends `before` these products are issued, or `after`; or not here.
     boundary: &'static str,
@@ -63,6 +66,8 @@ pub(super) struct Fragments {
     pub(super) b: Vec<Load>,
     /// Those of f64, of both operands.
     pub(super) doubles: Vec<Load>,
+    /// Those of a row-major B in TF32.
+    pub(super) words: Vec<Load>,
 }
 
 /// `%r_a_at1`, a place in the stage that is read.
@@ -151,6 +156,7 @@ fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
                     _ => Fragments::default(),
                 },
                 fetch: parts.next(),
+                rounded: rounded(plan, set),
                 products: products(plan, set),
                 boundary: match (last, ahead) {
                     (false, _) => "no",
@@ -207,9 +213,19 @@ impl Taken {
             return Self { a: m / 8 * k / 4, b: k / 4, d: m / 4, columns: 2 * columns, steps };
         }
         // A load of B feeds two instructions of `mma.sync`, 8 columns each.
-        let (columns, b, sums) = if plan.opaque() { (columns, b, 8) } else { (2 * columns, 2, 4) };
+        let (columns, b, sums) = if plan.opaque() { (columns, b, 8) } else { (plan.tiling.warp_n / 8, 2, 4) };
         Self { a, b, d: plan.spec.acc.registers(sums), columns, steps: 1 }
     }
+}
+
+/// The registers of a set of fragments, where they are rounded: to nearest, while the tensor core itself would cut.
+fn rounded(plan: &WarpPlan, set: u32) -> Vec<String> {
+    if !tf32::takes(&plan.spec) {
+        return vec![];
+    }
+    let (parts, sizes) = (plan.tiling.fragments(), fragment_registers(&plan.spec));
+    let of = |x, count| (0..count).map(move |n| register(plan, x, set, n));
+    of("a", parts.0 * sizes.0).chain(of("b", parts.1 * sizes.1)).collect()
 }
 
 /// Every fragment of A with every one of B, back and forth, so that neighbours share one.
@@ -244,7 +260,8 @@ impl Fragments {
         };
         Self {
             a: loads("a", &plan.a, parts.0, lines.0, size_a),
-            b: loads("b", &plan.b, parts.1, lines.1, size_b),
+            b: if plan.words() { vec![] } else { loads("b", &plan.b, parts.1, lines.1, size_b) },
+            words: if plan.words() { words::fragments(plan, unit, set) } else { vec![] },
             ..Self::default()
         }
     }
@@ -289,5 +306,8 @@ fn addresses(plan: &WarpPlan) -> Vec<Address> {
         (0..count).map(move |number| Address { x, number, flip: if aligned { number * 2 * VECTOR_BYTES } else { 0 } })
     };
     let a = of("a", address_count(plan, &plan.a, plan.a.vectors), true);
+    if plan.words() {
+        return a.chain(words::addresses()).collect();
+    }
     a.chain(of("b", address_count_b(plan), aligned_b(plan))).collect()
 }

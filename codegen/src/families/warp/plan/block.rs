@@ -3,8 +3,8 @@
 use crate::plan::{PlanError, PlanErrors, check_factors};
 use crate::{Arch, Dtype, KernelSpec, Layout, Mma, Shape};
 
-use super::doubles;
 use super::units::fragment;
+use super::{doubles, tf32};
 
 /// Widest dense tile.
 const LARGEST: u32 = 512;
@@ -16,7 +16,11 @@ const UNIT: u32 = 16;
 pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let (m, n) = fragment(spec);
     size("bm", "block rows", spec.bm, m, &format!("an instruction has {m} rows"), errors);
-    let (columns, instruction) = if n > UNIT { (n, "an instruction") } else { (UNIT, "a pair of instructions") };
+    let (columns, instruction) = match n {
+        _ if tf32::reads_rows(spec) => (n, "a fragment of row-major B in f32"),
+        UNIT.. if n > UNIT => (n, "an instruction"),
+        _ => (UNIT, "a pair of instructions"),
+    };
     size("bn", "dense tile columns", spec.bn, columns, &format!("{instruction} has {columns} columns"), errors);
     let (why, is_f64) = match doubles::takes(spec) && spec.mma == Mma::MmaSync {
         true => ("the threads of a fragment of f64 have 16 columns", true),
@@ -28,6 +32,9 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     }
     if spec.shape.is_some_and(|shape| shape.is_of_f64() || spec.mma == Mma::MmaSync) {
         errors.push(no_shape(spec));
+    }
+    if tf32::takes(spec) {
+        tf32::check(spec, errors);
     }
     check_types(spec, errors);
     check_out(spec, arch, errors);
@@ -54,7 +61,16 @@ fn no_shape(spec: &KernelSpec) -> PlanError {
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     let opaque = spec.mma == Mma::Wmma;
     for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
-        if matches!(dtype, Dtype::F32 | Dtype::I32) {
+        if dtype == Dtype::F32 && tf32::takes(spec) {
+            continue;
+        } else if dtype == Dtype::F32 && !opaque {
+            errors.push(PlanError::new(
+                key,
+                format!("operand {key} is f32, which {} multiplies with 11 significant bits alone", spec.mma),
+                "tensor cores round f32 factors to TF32; a spec says that this may be",
+                "tf32 = on, or mma = scalar",
+            ));
+        } else if matches!(dtype, Dtype::F32 | Dtype::I32) {
             errors.push(PlanError::new(
                 key,
                 format!("operand {key} is {dtype}, which {} does not multiply", spec.mma),

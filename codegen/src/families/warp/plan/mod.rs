@@ -6,6 +6,7 @@ mod epilogue;
 mod kloop;
 mod memory;
 mod operand;
+pub(crate) mod tf32;
 mod tiling;
 mod units;
 
@@ -63,6 +64,11 @@ impl WarpPlan {
     /// Multiplies f64.
     pub(crate) fn doubles(&self) -> bool {
         doubles::takes(&self.spec)
+    }
+
+    /// Reads fragments of a row-major B in words.
+    pub(crate) fn words(&self) -> bool {
+        tf32::reads_rows(&self.spec)
     }
 
     /// Loads of fragments, each of an instruction's worth of K, in one stage, all sub-stages together.

@@ -7,7 +7,7 @@ use super::epilogue::staged_bytes;
 use super::kloop::SHALLOW;
 use super::units::{VECTOR_BYTES, fragment, fragment_registers};
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Arch, KernelSpec, Layout, Mma};
+use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
 /// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
@@ -121,7 +121,11 @@ impl Tiling {
         let read = f64::from(warps * (self.warp_m + self.warp_n)) * bytes;
         let products = f64::from(self.cta_m * self.cta_n);
         let [tensor, shared, l2] = RATES;
-        let tensor = if doubles::takes(spec) { f64::from(doubles::rate(spec, arch)) } else { tensor };
+        let tensor = match spec.a {
+            Dtype::F64 => f64::from(doubles::rate(spec, arch)),
+            Dtype::F32 => tensor / 2.0,
+            _ => tensor,
+        };
         // Some 60 instructions a warp and stage beside the products, at four a cycle.
         let issue = f64::from(warps) * 60.0 / 4.0 / f64::from(spec.bk.min(64));
         let time = products / tensor + 0.4 * (loaded + read) / shared + 0.4 * loaded / l2 + 0.5 * issue;

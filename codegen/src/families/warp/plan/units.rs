@@ -1,6 +1,6 @@
 //! What one instruction multiplies, and what one copy moves.
 
-use super::doubles;
+use super::{doubles, tf32};
 use crate::{Dtype, KernelSpec, Mma, Shape};
 
 /// Bytes that a thread copies at a time.
@@ -21,6 +21,7 @@ pub(crate) fn fragment(spec: &KernelSpec) -> (u32, u32) {
             (m, n)
         }
         _ if doubles::takes(spec) => (doubles::mnk(spec).0, 16),
+        _ if tf32::reads_rows(spec) => (16, tf32::COLUMNS),
         _ => (16, 16),
     }
 }
@@ -33,6 +34,7 @@ pub(crate) fn fragment_registers(spec: &KernelSpec) -> (u32, u32) {
             (half(m), half(n))
         }
         (_, (m, n)) if doubles::takes(spec) => (m * doubles::loaded_k(spec) / 16, n * doubles::loaded_k(spec) / 16),
+        _ if tf32::reads_rows(spec) => (4, tf32::COLUMNS / 4),
         _ => (4, 4),
     }
 }
@@ -49,6 +51,9 @@ pub(crate) fn multiply_instruction(spec: &KernelSpec) -> String {
     if doubles::takes(spec) {
         let (m, n, k) = doubles::mnk(spec);
         return format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.f64.f64.f64.f64");
+    }
+    if tf32::takes(spec) {
+        return "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32".to_owned();
     }
     let (a, b, sum) = (ptx_type(a), ptx_type(b), sum_type(spec));
     format!("mma.sync.aligned.m16n8k{}.row.col.{sum}.{a}.{b}.{sum}", k_unit(spec))
