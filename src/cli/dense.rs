@@ -151,6 +151,9 @@ fn words(problem: &DenseProblem) -> String {
     if c != a {
         words.push_str(&format!(", out = {c}"));
     }
+    if problem.tf32 {
+        words.push_str(", tf32 = on");
+    }
     if a.is_fp8() {
         words.push_str(&format!(", accumulate = {}", if problem.fast { "fast" } else { "promoted" }));
     }
@@ -173,7 +176,8 @@ fn problem(work: &Work, spec: &KernelSpec) -> Option<DenseProblem> {
         _ => (spec.a_layout, spec.b_layout),
     };
     let layouts = [a, b, spec.c_layout];
-    Some(DenseProblem::new((m, n, k), DenseProblem::nearest([work.a, work.b, work.out]), layouts))
+    let problem = DenseProblem::new((m, n, k), DenseProblem::nearest([work.a, work.b, work.out]), layouts);
+    Some(if spec.tf32.is_on() { problem.in_tf32() } else { problem })
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use bsr_codegen::{Accumulate, Dtype, KernelSpec, Mma};
 
 /// The greatest relative Frobenius error of a right result of a spec's kernel; see [`tolerance`].
 pub fn tolerance_of(spec: &KernelSpec, k: usize) -> f64 {
-    tolerance(spec.a, spec.out, k, spec_accumulate(spec)) + half_sums(spec.acc, k)
+    tolerance(spec.a, spec.out, k, spec_accumulate(spec)) + half_sums(spec.acc, k) + rounded_factors(spec)
 }
 
-/// What of a spec decides how far a right result may be from the reference, beside its operands: the type of C, that of the sums, and
-/// how they are summed. Kernels of one problem that agree in it may be held against one [reference](super::expected).
+/// What of a spec decides how far a right result may be from the reference, beside its operands: the type of C, that of the sums,
+/// how they are summed, and whether factors are rounded. Kernels of one problem that agree in it may be held against one [reference](super::expected).
 #[doc(hidden)]
-pub fn rounding(spec: &KernelSpec) -> (Dtype, Dtype, Option<Accumulate>) {
-    (spec.out, spec.acc, spec_accumulate(spec))
+pub fn rounding(spec: &KernelSpec) -> (Dtype, Dtype, Option<Accumulate>, bool) {
+    (spec.out, spec.acc, spec_accumulate(spec), spec.tf32.is_on())
 }
 
 /// How a spec's kernel sums, as far as its error goes.
@@ -63,6 +63,10 @@ pub(super) fn spec_accumulate(spec: &KernelSpec) -> Option<Accumulate> {
 ///   the simulator. s roundings of growing sums are a random walk to 0.28 sqrt(s) u of the last one. The bound is
 ///   `sqrt(s) * u` with `s = ceil(k / 4)`, u = 2^-11: 2.8e-3 for 128 products, 1.6e-2 for 4096. It has no number for
 ///   sums beyond 65504, the largest f16.
+///
+/// **Rounding of factors** to TF32, under `tf32 = on`, is added to [`tolerance`] by [`tolerance_of`]. To nearest it is off by
+/// at most u = 2^-11 of each factor, whose products have independent errors of 0.6 u in the Frobenius norm, whatever k is. The
+/// bound is `2 u`: 9.8e-4, where f32 sums of 4096 products have 1.5e-5.
 pub fn tolerance(a: Dtype, out: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
     if out.is_integer() {
         return 0.0;
@@ -118,7 +122,12 @@ pub(crate) fn product_and_squares(a: &[f64], b: &[f64]) -> [f64; 2] {
 
 /// What a spec's sums are off by for their number of bits.
 pub(super) fn spec_short_sums(spec: &KernelSpec, k: usize) -> f64 {
-    short_sums(spec.a, k, spec_accumulate(spec)) + half_sums(spec.acc, k)
+    short_sums(spec.a, k, spec_accumulate(spec)) + half_sums(spec.acc, k) + rounded_factors(spec)
+}
+
+/// What rounding both factors of a product to TF32 adds, 11 significant bits.
+fn rounded_factors(spec: &KernelSpec) -> f64 {
+    if spec.tf32.is_on() { 2.0 * f64::powi(2.0, -11) } else { 0.0 }
 }
 
 /// What rounding sums to f16 adds, of accumulators of that type.

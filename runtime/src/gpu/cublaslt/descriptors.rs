@@ -62,6 +62,7 @@ impl MatmulOperation {
         let (compute, scale) = match problem.types[0] {
             Dtype::I8 | Dtype::I32 => (cublasComputeType_t::CUBLAS_COMPUTE_32I, cudaDataType::CUDA_R_32I),
             Dtype::F64 => (cublasComputeType_t::CUBLAS_COMPUTE_64F, cudaDataType::CUDA_R_64F),
+            Dtype::F32 if problem.tf32 => (cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, cudaDataType::CUDA_R_32F),
             // Not one of the `FAST` types: f32 operands are not rounded to TF32.
             _ => (cublasComputeType_t::CUBLAS_COMPUTE_32F, cudaDataType::CUDA_R_32F),
         };

@@ -25,13 +25,15 @@ pub struct DenseProblem {
     pub ld: [usize; 3],
     /// FP8 alone: leave the sums to the tensor core, with the precision that it has.
     pub fast: bool,
+    /// f32 alone: the library may round factors to TF32 (`CUBLAS_COMPUTE_32F_FAST_TF32`).
+    pub tf32: bool,
 }
 
 impl DenseProblem {
     /// The problem with the leading dimensions that [`crate::Dense`] and [`crate::gpu::DeviceDense`] allocate, lines
     /// padded to 16 bytes, and with fast FP8 sums.
     pub fn new((m, n, k): (usize, usize, usize), types: [Dtype; 3], layouts: [Layout; 3]) -> Self {
-        let mut problem = Self { m, n, k, types, layouts, ld: [0; 3], fast: true };
+        let mut problem = Self { m, n, k, types, layouts, ld: [0; 3], fast: true, tf32: false };
         for (at, dtype) in types.into_iter().enumerate() {
             let (_, line) = problem.lines(at);
             problem.ld[at] = line.max(1).next_multiple_of(16 / dtype.bytes() as usize);
@@ -43,6 +45,12 @@ impl DenseProblem {
     #[must_use]
     pub fn precise(self) -> Self {
         Self { fast: false, ..self }
+    }
+
+    /// The same problem, whose f32 factors may be rounded to TF32.
+    #[must_use]
+    pub fn in_tf32(self) -> Self {
+        Self { tf32: true, ..self }
     }
 
     /// The types nearest to these that the library multiplies: these themselves, where it does.
@@ -146,7 +154,8 @@ fn outputs(a: Dtype) -> &'static [Dtype] {
 impl fmt::Display for DenseProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { m, n, k, types, layouts: [a, b, c], .. } = self;
-        write!(f, "{m} x {n} x {k} ({}; A {a}-major, B {b}-major, C {c}-major)", types_in_words(types))
+        let tf32 = if self.tf32 { " in TF32" } else { "" };
+        write!(f, "{m} x {n} x {k} ({}{tf32}; A {a}-major, B {b}-major, C {c}-major)", types_in_words(types))
     }
 }
 
