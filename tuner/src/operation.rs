@@ -70,6 +70,9 @@ impl Operation for Product {
         if [spec.a, spec.b] == [Dtype::F64; 2] && spec.bk > 8 {
             return if is_hopper { "hopper-f64" } else { OTHERS };
         }
+        if spec.tf32.is_on() {
+            return if is_hopper { "hopper-tf32" } else { OTHERS };
+        }
         let is_wide = [spec.a, spec.b].iter().any(|dtype| matches!(dtype, Dtype::F32 | Dtype::F64));
         match (is_wide, is_hopper, spec.a.bytes()) {
             // No tensor core multiplies them here.

@@ -48,7 +48,13 @@ impl Card {
     /// no product for.
     pub fn dense_us_of(&self, problem: &TuningProblem) -> Option<f64> {
         let Workload { facts, m, n, k, .. } = problem.workload;
-        operation::of(facts.op()).has_dense_product().then(|| self.dense_us([m, n, k], facts.spec(64).a))
+        let spec = facts.spec(64);
+        // TF32 is half as fast as f16, and its operands are twice as large.
+        let us = |sizes| match spec.tf32.is_on() {
+            true => 2.0 * self.dense_us(sizes, Dtype::F16),
+            false => self.dense_us(sizes, spec.a),
+        };
+        operation::of(facts.op()).has_dense_product().then(|| us([m, n, k]))
     }
 
     /// Microseconds that the dense library takes from cold caches for C\[m, n\] = A\[m, k\] B\[k, n\] of `[m, n, k]`, with

@@ -190,6 +190,7 @@ impl Rates {
         let read = warps * f64::from(part.0 + part.1) * bytes;
         let is_eighth = bytes < 2.0;
         let faster = match (is_eighth, view.bytes[2] >= 4.0) {
+            (false, _) if bytes > 2.0 => 0.5,
             (false, _) => 1.0,
             (true, true) => self.mma_sync8[0],
             (true, false) => self.mma_sync8[1],

@@ -78,6 +78,8 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         ("ampere-wmma", "bm = 128, bk = 128, dtype = e4m3", 50),
         ("ampere-wmma", "bm = 128, bk = 128, dtype = f64", 50),
         ("hopper-f64", "bm = 64, bk = 64, dtype = f64", 100),
+        ("ampere-wmma", "bm = 128, bk = 128, dtype = f32, tf32 = on", 50),
+        ("hopper-tf32", "bm = 128, bk = 128, dtype = f32, tf32 = on", 50),
         ("scalar", "bm = 128, bk = 128, dtype = f32", 10),
         ("scalar", "bm = 8, bk = 8, dtype = f32", 20),
         ("scalar", "bm = 3, bk = 3, dtype = f64, b_layout = col, c_layout = col", 15),
