@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, doubles};
-use super::multiply::{Address, Fragments, Load, accumulator, register};
-use super::operands::{address, tuple};
+use super::operands::{Address, Fragments, Load, accumulator, address, register, tuple};
 use crate::Layout;
 
 /// Lines of C that threads 4 g of a warp have, and elements that a thread has of two of them.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::super::plan::{VECTOR_BYTES, WarpPlan};
-use super::multiply::{accumulator, sums};
-use super::operands::address;
+use super::multiply::sums;
+use super::operands::{accumulator, address};
 use super::words;
 use crate::{Dtype, Layout};
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::super::plan::{Operand, VECTOR_BYTES, WarpPlan, doubles, fragment_registers, multiply_instruction, tf32};
 use super::copies::Part;
 use super::doubles as of_f64;
-use super::operands::{address, tuple};
+use super::operands::{Address, Fragments, Load, accumulator, address, register, tuple};
 use super::words;
 use crate::Dtype;
 
@@ -56,33 +56,6 @@ struct Unit {
     products: Vec<Product>,
     /// The stage ends `before` these products are issued, or `after`; or not here.
     boundary: &'static str,
-}
-
-/// Fragments to load, and the address registers that are set before.
-#[derive(Default, Serialize)]
-pub(super) struct Fragments {
-    pub(super) addresses: Vec<Address>,
-    pub(super) a: Vec<Load>,
-    pub(super) b: Vec<Load>,
-    /// Those of f64, of both operands.
-    pub(super) doubles: Vec<Load>,
-    /// Those of a row-major B in TF32.
-    pub(super) words: Vec<Load>,
-}
-
-/// `%r_a_at1`, a place in the stage that is read.
-#[derive(Serialize)]
-pub(super) struct Address {
-    pub(super) x: &'static str,
-    pub(super) number: u32,
-    /// Bits in which it differs from address 0; 0 where it is made of a lane's own place.
-    pub(super) flip: u32,
-}
-
-#[derive(Serialize)]
-pub(super) struct Load {
-    pub(super) registers: String,
-    pub(super) address: String,
 }
 
 #[derive(Serialize)]
@@ -168,24 +141,9 @@ fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
         .collect()
 }
 
-/// A register of accumulators: integers, or pairs of f16, where they are no floats.
-pub(super) fn accumulator(plan: &WarpPlan, i: u32) -> String {
-    match plan.spec.acc {
-        Dtype::F32 => format!("%f_acc{i}"),
-        Dtype::F64 => format!("%d_acc{i}"),
-        _ => format!("%r_acc{i}"),
-    }
-}
-
 /// Registers `count * i` to `count * (i + 1) - 1` of the accumulators.
 pub(super) fn sums(plan: &WarpPlan, i: u32, count: u32) -> String {
     tuple(&(count * i..count * (i + 1)).map(|n| accumulator(plan, n)).collect::<Vec<_>>())
-}
-
-/// Register `n` of a set of fragments.
-pub(super) fn register(plan: &WarpPlan, x: &str, set: u32, n: u32) -> String {
-    let class = if plan.doubles() { "d" } else { "r" };
-    format!("%{class}_{x}{set}_{n}")
 }
 
 /// Registers `count * i` to `count * (i + 1) - 1` of a set of fragments.

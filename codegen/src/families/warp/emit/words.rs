@@ -1,8 +1,7 @@
 //! Fragments of a row-major B in TF32, and the places of their sums.
 
 use super::super::plan::{VECTOR_BYTES, WarpPlan, tf32};
-use super::multiply::{Address, Load, register};
-use super::operands::{address, tuple};
+use super::operands::{Address, Load, address, register, tuple};
 
 /// Bytes of a fragment's columns: all banks.
 const FRAGMENT_BYTES: u32 = tf32::COLUMNS * 4;
