@@ -303,5 +303,7 @@ mod tests {
         let promoted = of(&format!("{block}, dtype = e4m3, out = f32, accumulate = promoted"));
         assert!(fast == of(&format!("{block}, dtype = e4m3, out = f32, accumulate = fast")) && fast > 2.0 * promoted);
         assert_eq!(of(&format!("{block}, dtype = i8")), 0.0);
+        let in_f32 = tolerance(Dtype::F32, Dtype::F32, 1024, None);
+        assert_eq!(of(&format!("{block}, mma = mma_sync, dtype = f32, tf32 = on")), in_f32 + f64::powi(2.0, -10));
     }
 }

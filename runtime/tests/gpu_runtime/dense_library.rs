@@ -87,6 +87,11 @@ fn the_dense_library_multiplies_in_every_layout() {
                 // TF32 would be off by some 2^-11.
                 let error = worst_error::<f32, f32, f32>(&library, (192, 136, 72), layouts);
                 assert!(error < 1e-6, "f32 from f32 {layouts:?}: {error}");
+                let in_tf32 = DenseProblem::new((192, 136, 72), [Dtype::F32; 3], layouts).in_tf32();
+                let error = worst_error_of::<f32, f32, f32>(&library, &in_tf32);
+                assert!(error < 2e-3, "TF32 {layouts:?}: {error}");
+                let error = worst_error::<f64, f64, f64>(&library, (192, 136, 72), layouts);
+                assert!(error < 1e-14, "f64 {layouts:?}: {error}");
             }
         }
     }
