@@ -21,7 +21,7 @@ const KEPT: [&str; 9] = [
 ];
 
 /// What stands for something: the flagship, large tiles, blocks that are gathered, padded or unevenly divided.
-const CHOSEN: [&str; 53] = [
+const CHOSEN: [&str; 54] = [
     "bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "bm = 128, bn = 128, bk = 128, mma = mma_sync, arch = sm_90a",
     "bm = 128, bn = 256, bk = 128, mma = mma_sync, arch = sm_90a",
@@ -68,6 +68,7 @@ const CHOSEN: [&str; 53] = [
     "bm = 32, bn = 64, bk = 16, mma = mma_sync, dtype = f64, arch = sm_90a, k_step = 32",
     "bm = 512, bn = 64, bk = 112, mma = mma_sync, dtype = f64, arch = sm_86, b_layout = col",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, arch = sm_120",
+    "bm = 64, bn = 192, bk = 64, mma = mma_sync, dtype = f64, arch = sm_90a",
     "bm = 128, bn = 128, bk = 128, mma = mma_sync, dtype = f32, tf32 = on, arch = sm_90a",
     "bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = f32, tf32 = on, arch = sm_90a, b_layout = col",
     "bm = 64, bn = 96, bk = 48, mma = mma_sync, dtype = f32, tf32 = on, c_layout = col",

@@ -87,7 +87,8 @@ impl Tiling {
         // Fragments of f64 are aligned groups of up to 16 registers, between which some stay unused.
         let unused = if doubles::takes(spec) { 16 } else { 0 };
         let rest = tiling.accumulators(spec) + set + unpacked + copied + unused + OVERHEAD;
-        tiling.buffered = rest + set <= arch.registers_per_thread;
+        // Two sets leave fewer places for aligned groups.
+        tiling.buffered = rest + set + unused / 2 <= arch.registers_per_thread;
         tiling.registers = if tiling.buffered { rest + set } else { rest };
         tiling.resident = tiling.residency(spec, arch);
         Some(tiling)
