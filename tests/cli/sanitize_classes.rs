@@ -64,7 +64,8 @@ fn found(folder: &Path, body: &str) -> Vec<String> {
         fs::write(&path, contents).unwrap();
         path.to_str().unwrap().to_owned()
     });
-    let args = ["sanitize", &text, "--launch", &launched, "--schedules", "16", "--max-steps", "20000", "--format", "json"];
+    let args =
+        ["sanitize", &text, "--launch", &launched, "--schedules", "16", "--max-steps", "20000", "--format", "json"];
     let out = bsr(&args).assert().get_output().clone();
     let report: serde_json::Value = serde_json::from_slice(&out.stdout)
         .unwrap_or_else(|_| panic!("{body}\n{}", String::from_utf8_lossy(&out.stderr)));
