@@ -22,5 +22,6 @@ pages! {
     several_gpus = "../docs/src/several-gpus.md";
     simulator = "../docs/src/simulator.md";
     small_blocks = "../docs/src/small-blocks.md";
+    solver = "../docs/src/solver.md";
     sparse_times_sparse = "../docs/src/sparse-times-sparse.md";
 }

@@ -171,7 +171,7 @@ pub use bsr_runtime::write;
 pub use bsr_runtime::{
     Blocks, Bsr, Dense, DenseView, Element, Features, Field, Inputs, Kernel, KernelError, Launcher, Loaded, Pattern,
     Permutation, Reordered, Results, Scales, Structure, attention, bench, e4m3, e5m2, gpu, interop, prune, quantise,
-    read, reference, reorder, roofs, shard, timeline,
+    read, reference, reorder, roofs, shard, solve, timeline,
 };
 #[cfg(feature = "tuner")]
 pub use bsr_tuner::pick::{Choice, FirstUse, Tuner};

@@ -6,6 +6,7 @@
 
 Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, matmul, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
+Systems     solve: conjugate gradients and BiCGStab
 Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
             paged_attention, PageTable
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
@@ -33,6 +34,7 @@ from ._lib._native import Error, __version__
 from ._lib._patterns import Pattern
 from ._lib._products import bsr_gemm, ffn, linear, matmul, product_pattern, sampled, sddmm
 from ._lib._shards import Sharding, shard_cols, shard_hidden, shard_rows
+from ._lib._solve import solve
 from ._lib._tuned import set_tuning
 from ._lib._tuning import Choice, Sweep, explain, sweep, tune
 
@@ -93,6 +95,7 @@ __all__ = [
     "shard_rows",
     "simulate",
     "simulate_attention",
+    "solve",
     "sweep",
     "tune",
 ]

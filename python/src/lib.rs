@@ -16,6 +16,7 @@ mod plan;
 mod sanitize;
 mod shard;
 mod simulate;
+mod solve;
 mod threads;
 
 use pyo3::prelude::*;
@@ -49,6 +50,8 @@ mod _native {
     use crate::shard::balanced;
     #[pymodule_export]
     use crate::simulate::simulate;
+    #[pymodule_export]
+    use crate::solve::{solve_on_gpu, solve_on_host};
 
     /// The version of the package.
     #[pymodule_export]

@@ -45,6 +45,7 @@ _like_tensor
 _torch
 _pairs
 _matrix _products
+_solve
 _batches
 _float8
 _kernel_launch

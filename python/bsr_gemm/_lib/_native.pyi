@@ -1,5 +1,6 @@
 """The native half: plain numbers, strings and addresses."""
 
+from collections.abc import Callable
 from typing import final
 
 # Address, element type, rows, columns, and elements from one row and from one column to the next.
@@ -290,4 +291,26 @@ def gradient_work(
 def simulate(
     kernel: Kernel, pattern: Pattern, a: _Array, b: _Array, inputs: list[tuple[str, _Array]], seed: int
 ) -> tuple[bytes, list[float] | None, list[str], tuple[int, int, int, int]]: ...
+# The method, rtol, atol and most iterations.
+_How = tuple[str, float, float, int | None]
+
+def solve_on_host(
+    pattern: Pattern,
+    values: tuple[int, str, int],
+    b: int,
+    x: int,
+    how: _How,
+    is_preconditioned: bool,
+    callback: Callable[[float], object] | None = None,
+) -> tuple[int, bool]: ...
+def solve_on_gpu(
+    gpu: Gpu,
+    pattern: Pattern,
+    values: tuple[int, str, int],
+    b: int,
+    x: int,
+    how: _How,
+    diagonal: int | None,
+    callback: Callable[[float], object] | None = None,
+) -> tuple[int, bool]: ...
 def balanced(weights: list[int], ranks: int) -> list[tuple[int, int]]: ...

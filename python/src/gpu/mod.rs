@@ -49,6 +49,10 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
     fn tuner(&self) -> Arc<Tuner> {
         Arc::clone(&self.tuner.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -9,7 +9,7 @@ use crate::{Bsr, Element};
 ///
 /// # Errors
 /// The first block that has no inverse, by its block row.
-pub(super) fn inverses<T: Element>(a: &Bsr<T>) -> Result<Vec<T>, Refusal> {
+pub fn inverses<T: Element>(a: &Bsr<T>) -> Result<Vec<T>, Refusal> {
     let side = a.block().0;
     let mut inverses = Vec::with_capacity(a.block_rows() * side * side);
     for block_row in 0..a.block_rows() {

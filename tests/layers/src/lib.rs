@@ -60,6 +60,7 @@ fn codegen() {
         "lists",
         "hopper",
         "roofs",
+        "solver",
         "families",
     ];
     check(&tree, "", &layers);
@@ -176,6 +177,7 @@ fn runtime() {
         "call",
         "launcher",
         "simulated",
+        "solve",
         "kernel",
         "attention",
         "typed",
