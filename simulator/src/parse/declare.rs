@@ -144,7 +144,8 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn entry(&mut self) -> Parsed<Entry> {
+    /// A kernel, or nothing if it is declared and defined elsewhere.
+    pub(super) fn entry(&mut self) -> Parsed<Option<Entry>> {
         self.next();
         let name = self.word("the kernel's name")?;
         let params = self.parameters()?;
@@ -153,6 +154,9 @@ impl Parser<'_> {
         }
         let mut directives = Vec::new();
         while !self.take('{') {
+            if self.take(';') {
+                return Ok(None);
+            }
             if self.peek() == Token::Word(".pragma") {
                 self.pragma()?;
                 continue;
@@ -169,7 +173,7 @@ impl Parser<'_> {
             directives.push(Directive { name, values });
         }
         let body = self.body()?;
-        Ok(Entry { name, params, directives, body })
+        Ok(Some(Entry { name, params, directives, body }))
     }
 
     pub(super) fn registers(&mut self, out: &mut Vec<Statement>) -> Parsed<()> {

@@ -30,7 +30,7 @@ pub(crate) fn module(text: &str) -> Parsed<Module> {
             Token::Word(".global" | ".const") => module.globals.extend(p.variable_list()?),
             Token::Word(".func") => module.functions.push(p.function()?),
             Token::Word(".section") => p.section()?,
-            Token::Word(".entry") => module.entries.push(p.entry()?),
+            Token::Word(".entry") => module.entries.extend(p.entry()?),
             Token::Word(".file") => p.skip_line(),
             Token::Word(".pragma") => p.pragma()?,
             _ => {

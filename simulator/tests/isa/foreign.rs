@@ -53,6 +53,13 @@ fn functions_are_called_and_return_early() {
 }
 
 #[test]
+fn a_kernel_may_be_declared_before_it_is_defined() {
+    let text = kernel("mov.u32 %r0, %r1;");
+    let head = text[..text.find('{').unwrap()].trim_end();
+    assert_eq!(run(&format!("{head};\n{text}")), (each(|t| t), vec![]));
+}
+
+#[test]
 fn variables_of_the_module_hold_their_initial_values() {
     let variables = ".global .align 4 .b32 table[4] = {5, 6, 7, 8};\n.const .align 4 .f32 one = 0f3F800000;\n\
                      .section .debug_str\n{\n.b8 1,2\n}\n";
