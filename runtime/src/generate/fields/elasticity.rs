@@ -2,9 +2,8 @@
 
 use bsr_codegen::Refusal;
 
-use super::Block;
 use super::hexahedron::{Shape, at_gauss_points};
-use super::mesh::{Element, Place, assemble_elements};
+use super::mesh::{Block, Element, Place, assemble_elements};
 use crate::Bsr;
 
 /// Poisson's ratio.

@@ -2,9 +2,8 @@
 
 use bsr_codegen::Refusal;
 
-use super::Block;
 use super::dual::Dual;
-use super::mesh::{Grid, Place, Stencil};
+use super::mesh::{Block, Grid, Place, Stencil};
 use crate::Bsr;
 use crate::random::{Streams, fill_normal_f64};
 

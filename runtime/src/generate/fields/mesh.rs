@@ -3,8 +3,10 @@
 use bsr_codegen::Refusal;
 use rayon::prelude::*;
 
-use super::Block;
 use crate::{Bsr, Structure};
+
+/// A block, row by row.
+pub(super) type Block<const B: usize> = [[f64; B]; B];
 
 /// A position on a grid, or a distance between two.
 pub(super) type Place = [usize; 3];

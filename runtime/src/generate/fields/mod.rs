@@ -22,9 +22,6 @@ use bsr_codegen::Refusal;
 use crate::bsr::check_offsets;
 use crate::{Bsr, memory};
 
-/// A block, row by row.
-type Block<const B: usize> = [[f64; B]; B];
-
 /// A matrix that a scientific field solves with. Sizes are numbers of cells along the axes.
 ///
 /// Unknowns are numbered with the first axis the fastest. There is one block row for each point or cell.

@@ -2,9 +2,8 @@
 
 use bsr_codegen::Refusal;
 
-use super::Block;
 use super::hexahedron::gauss;
-use super::mesh::{Element, assemble_elements};
+use super::mesh::{Block, Element, assemble_elements};
 use crate::Bsr;
 
 const RADIUS: f64 = 25.0;
