@@ -122,7 +122,7 @@ def test_refusals(rng, place) -> None:
         (a, b.astype(np.float32), {}, "b is of f32, and the matrix of f64"),
         (hollow, b, {}, "diagonal block of block row 0 is singular"),
         (negative, b, {"M": None}, "iteration 1: p . A p <= 0"),
-        (a[:60].tobsr((3, 3)), b[:60], {}, "as many rows as columns"),
+        (a.tocsr()[:60].tobsr((3, 3)), b[:60], {}, "as many rows as columns"),
     ]:
         matrix, vector = moved(place, matrix, vector)
         if "x0" in options:
