@@ -191,7 +191,6 @@ impl Machine<'_> {
     ) -> Exec<()> {
         let row = map.row(coords, r);
         let e = map.element.bytes() as usize;
-        let step = map.element_strides[0] as usize;
         if row.inside.len() as u32 != map.extent(0) {
             map.fill(out);
         }
@@ -199,20 +198,10 @@ impl Machine<'_> {
             return Ok(());
         }
         let (from, to) = (row.inside.start as usize * e, row.inside.end as usize * e);
-        if step == 1 {
-            let addr = base + row.start;
-            self.check_global(&op.stamp, &op.view, addr, to - from, Deed::Reads)?;
-            if !self.global.read(addr, &mut out[from..to], op.pc) {
-                return self.outside(op, addr, to - from);
-            }
-            return Ok(());
-        }
-        for (i, chunk) in out[from..to].chunks_mut(e).enumerate() {
-            let addr = base + row.start + (i * step * e) as u64;
-            self.check_global(&op.stamp, &op.view, addr, e, Deed::Reads)?;
-            if !self.global.read(addr, chunk, op.pc) {
-                return self.outside(op, addr, e);
-            }
+        let addr = base + row.start;
+        self.check_global(&op.stamp, &op.view, addr, to - from, Deed::Reads)?;
+        if !self.global.read(addr, &mut out[from..to], op.pc) {
+            return self.outside(op, addr, to - from);
         }
         Ok(())
     }
@@ -252,48 +241,41 @@ impl Machine<'_> {
         let stamp = op.write_stamp.unwrap_or(op.stamp);
         let data = op.data.clone().unwrap_or_default();
         let e = map.element.bytes() as usize;
-        let step = map.element_strides[0] as usize;
         for (r, bytes) in data.chunks(row_bytes).enumerate() {
             let row = map.row(coords, r as u32);
             if row.inside.is_empty() {
                 continue;
             }
             let (from, to) = (row.inside.start as usize * e, row.inside.end as usize * e);
-            let pieces: Vec<(u64, Vec<u8>)> = if step == 1 {
-                // Hardware clips a store at the tensor's end in pieces of 16 bytes, not in elements (AGREEMENT.md).
-                let end = base + row.start + (to - from) as u64;
-                let over = if add { 0 } else { (end.next_multiple_of(16) - end) as usize };
-                vec![(base + row.start, bytes[from..(to + over).min(row_bytes)].to_vec())]
-            } else {
-                let parts = bytes[from..to].chunks(e).enumerate();
-                parts.map(|(i, c)| (base + row.start + (i * step * e) as u64, c.to_vec())).collect()
-            };
-            for (addr, mut piece) in pieces {
-                if !self.global.contains(addr, piece.len()) {
-                    return self.outside(op, addr, piece.len());
-                }
-                if add {
-                    let ty = match map.element {
-                        TensorElement::F16 => Ty::F16,
-                        TensorElement::Bf16 => Ty::Bf16,
-                        TensorElement::F32 => Ty::F32,
-                        TensorElement::B32 => Ty::U32,
-                        TensorElement::B64 => Ty::U64,
-                        TensorElement::B8 | TensorElement::U16 => {
-                            return self.fail(
-                                FindingKind::TensorCopy,
-                                op.w,
-                                1,
-                                op.pc,
-                                "a reduction needs 32- or 64-bit integers or floating-point elements",
-                            );
-                        }
-                    };
-                    self.add_to_memory(op, addr, &mut piece, ty)?;
-                    continue;
-                }
-                self.store(&stamp, &op.view, Place::Global(addr), &piece)?;
+            // Hardware clips a store at the tensor's end in pieces of 16 bytes, not in elements (AGREEMENT.md).
+            let addr = base + row.start;
+            let end = addr + (to - from) as u64;
+            let over = if add { 0 } else { (end.next_multiple_of(16) - end) as usize };
+            let mut piece = bytes[from..(to + over).min(row_bytes)].to_vec();
+            if !self.global.contains(addr, piece.len()) {
+                return self.outside(op, addr, piece.len());
             }
+            if add {
+                let ty = match map.element {
+                    TensorElement::F16 => Ty::F16,
+                    TensorElement::Bf16 => Ty::Bf16,
+                    TensorElement::F32 => Ty::F32,
+                    TensorElement::B32 => Ty::U32,
+                    TensorElement::B64 => Ty::U64,
+                    TensorElement::B8 | TensorElement::U16 => {
+                        return self.fail(
+                            FindingKind::TensorCopy,
+                            op.w,
+                            1,
+                            op.pc,
+                            "a reduction needs 32- or 64-bit integers or floating-point elements",
+                        );
+                    }
+                };
+                self.add_to_memory(op, addr, &mut piece, ty)?;
+                continue;
+            }
+            self.store(&stamp, &op.view, Place::Global(addr), &piece)?;
         }
         Ok(())
     }

@@ -13,9 +13,9 @@ pub(crate) struct Row {
 }
 
 impl TensorMapDesc {
-    /// Elements of the box along a dimension.
+    /// Elements of the box along a dimension. Along the innermost one TMA knows no stride.
     pub(crate) fn extent(&self, d: usize) -> u32 {
-        self.box_dims[d].div_ceil(self.element_strides[d])
+        if d == 0 { self.box_dims[0] } else { self.box_dims[d].div_ceil(self.element_strides[d]) }
     }
 
     pub(crate) fn row_count(&self) -> u32 {
@@ -26,7 +26,7 @@ impl TensorMapDesc {
         self.extent(0) * self.element.bytes()
     }
 
-    /// Row `r` of the box at `coords`. The row's elements are `element_strides[0]` apart.
+    /// Row `r` of the box at `coords`.
     pub(crate) fn row(&self, coords: &[i64], r: u32) -> Row {
         let mut rest = r;
         let mut start = 0u64;
@@ -40,15 +40,13 @@ impl TensorMapDesc {
             }
             start += at as u64 * self.strides[d - 1];
         }
-        let step = i64::from(self.element_strides[0]);
-        let (n, extent) = (i64::from(self.extent(0)), self.dims[0] as i64);
-        // coords[0] + j * step in 0..extent
-        let first = if coords[0] >= 0 { 0 } else { (-coords[0] + step - 1) / step };
-        let last = if coords[0] >= extent { 0 } else { ((extent - coords[0] + step - 1) / step).min(n) };
+        let (n, extent) = (i64::from(self.box_dims[0]), self.dims[0] as i64);
+        // coords[0] + j in 0..extent
+        let (first, last) = ((-coords[0]).max(0), (extent - coords[0]).min(n));
         if first >= last {
             return none;
         }
-        let byte = (coords[0] + first * step) as u64 * u64::from(self.element.bytes());
+        let byte = (coords[0] + first) as u64 * u64::from(self.element.bytes());
         Row { start: start + byte, inside: first as u32..last as u32 }
     }
 

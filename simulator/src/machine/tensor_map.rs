@@ -104,7 +104,7 @@ pub struct TensorMapDesc {
     pub strides: Vec<u64>,
     /// The box in elements, innermost first.
     pub box_dims: Vec<u32>,
-    /// Element strides of the box; all 1 for a dense box.
+    /// Element strides of the box; all 1 for a dense box. The innermost one is ignored, as the hardware does.
     pub element_strides: Vec<u32>,
     /// Shared-memory swizzle.
     pub swizzle: Swizzle,

@@ -122,14 +122,15 @@ fn copies_of_every_rank() {
 fn strides_of_elements_and_nan_fill() {
     let mut memory = GlobalMemory::new();
     let id = memory.upload((0..64u32).flat_map(|v| (v as f32).to_le_bytes()).collect(), 128);
-    let mut map = TensorMapDesc::matrix(id, TensorElement::F32, [16, 4], 64, [16, 2], Swizzle::None);
-    map.element_strides = vec![2, 1];
+    let mut map = TensorMapDesc::matrix(id, TensorElement::F32, [16, 4], 64, [8, 4], Swizzle::None);
+    // An H100 loads the same with 1 and with 2 as the innermost one.
+    map.element_strides = vec![2, 2];
     map.fill_nan = true;
-    let (report, out) = load(map, &mut memory, &[4, 3], 8 * 4 * 2);
+    let (report, out) = load(map, &mut memory, &[12, 1], 8 * 4 * 2);
     assert!(report.is_clean(), "{}", report.findings[0]);
     let value = |i: usize| f32::from_le_bytes(out[i * 4..i * 4 + 4].try_into().unwrap());
-    assert_eq!([value(0), value(1), value(5)], [52.0, 54.0, 62.0]);
-    assert!(value(6).is_nan() && value(8).is_nan());
+    assert_eq!([value(0), value(3), value(8), value(11)], [28.0, 31.0, 60.0, 63.0]);
+    assert!(value(4).is_nan() && value(15).is_nan());
 }
 
 /// As an H200 leaves global memory: a line of 5 f16 (10 bytes) is written as one whole piece of 16 bytes, and nothing
