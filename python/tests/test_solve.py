@@ -58,12 +58,12 @@ def test_as_scipy(rng, method, side, preconditioner, place) -> None:
     a, b = system(rng, method, side)
     expected = []
     inverse = block_jacobi(a) if preconditioner else None
-    x, info = METHODS[method](a, b, rtol=1e-10, M=inverse, callback=lambda x: expected.append(np.linalg.norm(b - a @ x)))
+    x, info = METHODS[method](
+        a, b, rtol=1e-10, M=inverse, callback=lambda x: expected.append(np.linalg.norm(b - a @ x))
+    )
     assert info == 0
     norms = []
-    found, info = bsr.solve(
-        *moved(place, a, b), method=method, rtol=1e-10, M=preconditioner, callback=norms.append
-    )
+    found, info = bsr.solve(*moved(place, a, b), method=method, rtol=1e-10, M=preconditioner, callback=norms.append)
     found = host(found)
     assert info == 0 and found.dtype == b.dtype and found.shape == b.shape
     assert np.linalg.norm(b - a @ found) <= 2e-10 * np.linalg.norm(b)

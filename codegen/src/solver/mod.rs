@@ -4,7 +4,7 @@
 //! this module. All of them have one frame, and differ in data: which dot products of the kernel before they finish,
 //! which vectors they read, update and write, and which dot products they begin.
 //!
-//! The state of a solve goes around the cycle. A kernel reads the [line](Method::line_bytes) of the one before it and
+//! The state of a solve goes around the cycle. A kernel reads the line of the one before it and
 //! writes its own, so that no CTA reads what another one of the same launch writes. Once the status of a line is not
 //! [`Status::Running`], all kernels after it only pass it on.
 

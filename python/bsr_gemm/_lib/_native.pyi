@@ -291,6 +291,7 @@ def gradient_work(
 def simulate(
     kernel: Kernel, pattern: Pattern, a: _Array, b: _Array, inputs: list[tuple[str, _Array]], seed: int
 ) -> tuple[bytes, list[float] | None, list[str], tuple[int, int, int, int]]: ...
+
 # The method, rtol, atol and most iterations.
 _How = tuple[str, float, float, int | None]
 
