@@ -99,22 +99,18 @@ impl SolverModule {
         let (method, lines) = (self.method, self.method.iteration().len());
         let place = method.place(kernel);
         let line = |place: usize| LINE_BYTES * (1 + place as u32);
-        let register = |vector: Vector| match self.dtype {
-            Dtype::F64 => format!("%d_{}", vector.name()),
-            _ => format!("%f_{}", vector.name()),
-        };
-        let scalar = |name: &&'static str| match self.dtype {
-            Dtype::F64 => format!("%d_{name}"),
-            _ => format!("%f_{name}"),
-        };
+        let is_f64 = self.dtype == Dtype::F64;
+        let class = if is_f64 { "d" } else { "f" };
+        let scalar = |name: &str| format!("%{class}_{name}");
+        let register = |vector: Vector| scalar(vector.name());
         let mut coefficients: Vec<&'static str> = body.updates.iter().map(|update| update.coefficient).collect();
         coefficients.dedup();
         let dtype_bytes = self.dtype.bytes();
         Context {
             dtype: self.dtype.to_string(),
-            is_f64: self.dtype == Dtype::F64,
+            is_f64,
             bytes: dtype_bytes,
-            zero: if self.dtype == Dtype::F64 { "0d0000000000000000" } else { "0f00000000" },
+            zero: if is_f64 { "0d0000000000000000" } else { "0f00000000" },
             read: line((place + lines - 1) % lines),
             write: line(place),
             scalars: method.scalars().iter().zip(1..).map(|(name, at)| Scalar { name, at: 8 * at }).collect(),
@@ -141,7 +137,7 @@ impl SolverModule {
                 .map(|update| Fma {
                     to: register(update.to),
                     plus: register(update.plus),
-                    coefficient: scalar(&update.coefficient),
+                    coefficient: scalar(update.coefficient),
                     times: register(update.times),
                 })
                 .collect(),

@@ -7,11 +7,10 @@
 //! ```no_run
 //! use bsr_runtime::gpu::Device;
 //! use bsr_runtime::solve::{self, Method, Options, Preconditioner};
-//! # fn main() -> Result<(), solve::SolveError> {
-//! # let (a, b): (bsr_runtime::Bsr<f64>, Vec<f64>) = todo!();
+//! # fn solved(a: &bsr_runtime::Bsr<f64>, b: &[f64]) -> Result<(), solve::SolveError> {
 //! let device = Device::open(0)?;
-//! let mut solver = solve::Solver::new(&device, &a, Method::Cg, Preconditioner::BlockJacobi)?;
-//! let solution = solver.solve(&b, &mut Options::default())?;
+//! let mut solver = solve::Solver::new(&device, a, Method::Cg, Preconditioner::BlockJacobi)?;
+//! let solution = solver.solve(b, &mut Options::default())?;
 //! println!("{} iterations, |r| = {:.1e}", solution.iterations, solution.residual);
 //! # Ok(())
 //! # }
