@@ -19,6 +19,12 @@ fn every_block_is_weighed_against_dense() {
 }
 
 #[test]
+fn finite_elements_have_small_blocks_in_f64() {
+    insta::assert_snapshot!("small_blocks", said(advise("bcsstk13.mtx", "--predict --dtype f64")));
+    advise("bcsstk13.mtx", "--predict --dtype i8").code(2).stderr(contains("f16, bf16, f32 or f64"));
+}
+
+#[test]
 fn pruning_shows_what_is_left_of_the_norm() {
     let args = "--predict --n 512 --blocks 16x16,64x64 --keep 0.25";
     insta::assert_snapshot!("pruned", said(advise("dlmc_transformer_magnitude_0.98_ffn1.smtx", args)));

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use bsr::Bsr;
 use bsr::advise::{Advice, Candidate, Measured, kernels};
 use bsr::bench::{self, InterleaveOptions, Work, interleave};
 use bsr::gpu::Device;
 use bsr::read::Sparse;
+use bsr::{Bsr, Dtype};
 use bsr_trial::gpu::Case;
 use bsr_trial::problem::DrawnProblem;
 use bsr_trial::subject::Subject as _;
@@ -32,11 +32,11 @@ pub(super) fn all(
     device: &Device,
     progress: &Progress,
 ) -> Result<Exit, Failure> {
-    let (n, mut exit) = (advice.n, Exit::Done);
+    let (n, dtype, mut exit) = (advice.n, advice.dtype, Exit::Done);
     let mut dense = Dense::new(device, args.seed, false);
     for candidate in &mut advice.candidates {
         let [bm, bk] = candidate.block;
-        let planned = match planned((bm, bk), n, device) {
+        let planned = match planned((bm, bk), n, dtype, device) {
             Ok(planned) => planned,
             Err(why) => {
                 candidate.not_measured = Some(why);
@@ -129,7 +129,7 @@ fn one(
 /// The product with the blocks of the candidate alone, in the order of the file.
 fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usize) -> Result<DrawnProblem, Failure> {
     let bad = |error| Failure::bad_input(format!("{}: {error}", args.file.display()));
-    // Values that f16 holds; what f32 holds of them is more than a measurement needs.
+    // Values that every type holds; what f32 holds of them is more than a measurement needs.
     let largest = weights.sparse.largest();
     let factor = if largest > 0.0 { 1.0 / largest } else { 1.0 };
     let (blocks, _): (Bsr<f32>, _) =
@@ -141,8 +141,8 @@ fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usiz
 ///
 /// # Errors
 /// Why there is none.
-fn planned(block: (usize, usize), n: usize, device: &Device) -> Result<Vec<Planned>, String> {
-    let plans = kernels(block, n)?;
+fn planned(block: (usize, usize), n: usize, dtype: Dtype, device: &Device) -> Result<Vec<Planned>, String> {
+    let plans = kernels(block, n, dtype)?;
     let target = plans[0].arch().target;
     let runs = plans.into_iter().filter(|plan| device.check_target(plan.arch().target).is_ok());
     let planned: Vec<Planned> = runs.map(Planned::from).collect();

@@ -6,7 +6,8 @@ mod table;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use bsr::advise::{Advice, BLOCKS, Request, advise};
+use bsr::Dtype;
+use bsr::advise::{Advice, BLOCKS, Request, SMALL_BLOCKS, advise};
 use bsr_tuner::model;
 
 use super::device::DeviceChoice;
@@ -23,19 +24,23 @@ Examples:
   bsr advise bcsstk13.mtx
   bsr advise layer.safetensors --tensor mlp.up.weight --keep 0.25 --n 8192
   bsr advise weights.smtx --blocks 16x16,32x32,64x64 --json advice.json
+  bsr advise bcsstk13.mtx --dtype f64
 
 For each block size: the number of stored blocks and the fill-in (stored values per nonzero), also with reordered \
-rows, and the time of one product in f16. TFLOP/s count useful operations: 2 * nonzeros * N. Dense is the whole \
+rows, and the time of one product. TFLOP/s count useful operations: 2 * nonzeros * N. Dense is the whole \
 matrix in the dense library, its sizes padded to 16 bytes; `even below` is the density of randomly placed blocks at \
 which both take equally long. Predicted times are those of the cost model that `bsr explain` and sweeps use, on one \
 H200, for the best of a few kernels; times of the dense library are interpolated between measured ones. A predicted \
 advantage of less than 15 % is called even. With a GPU, kernels are also timed in turn with the dense library, in \
 the row order of the file, and the verdict is that of the measured times.")]
 pub(super) struct Args {
-    /// Columns of the dense matrix that the matrix is multiplied by.
-    #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 27), value_name = "COLUMNS")]
-    n: u32,
-    /// The block sizes to compare, ROWSxCOLUMNS. [default: 13 from 8x64 to 256x128]
+    /// Columns of the dense matrix that the matrix is multiplied by. [default: 4096; 1 with f32 and f64]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 27), value_name = "COLUMNS")]
+    n: Option<u32>,
+    /// The type of all matrices: f16, bf16, f32 or f64.
+    #[arg(long, default_value = "f16", value_parser = dtype)]
+    dtype: Dtype,
+    /// The block sizes to compare, ROWSxCOLUMNS. [default: 13 from 8x64 to 256x128; 1x1 to 8x8 with f32 and f64]
     #[arg(long, value_parser = block, value_delimiter = ',', value_name = "RxC,..")]
     blocks: Vec<(usize, usize)>,
     /// Do not search for better row orders.
@@ -65,7 +70,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let progress = Progress::new();
     progress.step("reading");
     let weights = args.weights.load()?;
-    let blocks = if args.blocks.is_empty() { &BLOCKS[..] } else { &args.blocks };
+    let is_science = matches!(args.dtype, Dtype::F32 | Dtype::F64);
+    let blocks = match args.blocks.is_empty() {
+        true if is_science => &SMALL_BLOCKS[..],
+        true => &BLOCKS[..],
+        false => &args.blocks,
+    };
     let device = match args.predict {
         true => Err("--predict".to_owned()),
         false => match args.device.gpu_for([]) {
@@ -75,7 +85,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         },
     };
     progress.step(format!("blocking in {} ways", blocks.len()));
-    let request = Request { n: args.n as usize, keep: args.weights.keep(), reorder: !args.no_reorder };
+    let request = Request {
+        n: args.n.unwrap_or(if is_science { 1 } else { 4096 }) as usize,
+        keep: args.weights.keep(),
+        reorder: !args.no_reorder,
+        dtype: args.dtype,
+    };
     let (card, _) = match &device {
         Ok(device) => model::for_gpu(&device.info().name, None),
         Err(_) => (model::Card::h200(), model::Known::Measured),
@@ -89,6 +104,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     progress.done();
     answer(&weights, &advice, why_not, args.json.as_deref(), out)?;
     Ok(exit)
+}
+
+/// A type that kernels for blocks of every size take.
+fn dtype(word: &str) -> Result<Dtype, String> {
+    let known = [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64];
+    known.into_iter().find(|dtype| dtype.to_string() == word).ok_or_else(|| "f16, bf16, f32 or f64".to_owned())
 }
 
 /// Prints the table, and writes the JSON where it is asked for.

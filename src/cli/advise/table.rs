@@ -93,7 +93,7 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { advice, why_not } = self;
         let (rows, cols, n) = (advice.rows, advice.cols, advice.n);
-        writeln!(f, "product   C[{rows}, {n}] = A[{rows}, {cols}] * B[{cols}, {n}], f16")?;
+        writeln!(f, "product   C[{rows}, {n}] = A[{rows}, {cols}] * B[{cols}, {n}], {}", advice.dtype)?;
         let tflops = 2.0 * rows as f64 * cols as f64 * n as f64 / (advice.dense.us * 1e6);
         writeln!(f, "dense     {:.1} us predicted, {tflops:.1} TFLOP/s", advice.dense.us)?;
         match (&advice.device, why_not) {

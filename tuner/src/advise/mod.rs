@@ -45,11 +45,13 @@ pub struct Request {
     pub keep: Option<Keep>,
     /// Look for a better order of rows, too.
     pub reorder: bool,
+    /// The type of A and B: f16, bf16, f32 or f64.
+    pub dtype: Dtype,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        Self { n: 4096, keep: None, reorder: true }
+        Self { n: 4096, keep: None, reorder: true, dtype: Dtype::F16 }
     }
 }
 
@@ -71,6 +73,9 @@ pub const BLOCKS: [(usize, usize); 13] = [
     (256, 128),
 ];
 
+/// The same for f32 and f64: those of finite elements.
+pub const SMALL_BLOCKS: [(usize, usize); 8] = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8)];
+
 /// What blocks of several sizes would cost.
 ///
 /// Version 2 of the schema of `bsr advise --json`. Fields are added, never changed or removed, without a new version.
@@ -90,6 +95,8 @@ pub struct Advice {
     pub nonzeros: usize,
     /// Columns of B.
     pub n: usize,
+    /// The type of A and B.
+    pub dtype: Dtype,
     /// Of which card the times are predicted.
     pub card: Card,
     /// The dense product of this shape.
@@ -102,7 +109,7 @@ pub struct Advice {
 
 impl Advice {
     /// The candidate with the shortest time: of those that were measured, or else, as predicted, of those that a
-    /// tensor-core kernel takes.
+    /// kernel takes.
     pub fn best(&self) -> Option<&Candidate> {
         let measured = self.candidates.iter().filter_map(|c| Some((c, c.measured.as_ref()?.us)));
         let predicted = self.candidates.iter().filter_map(|c| Some((c, c.chosen().us()?)));
@@ -137,12 +144,13 @@ pub struct Candidate {
     /// Rows in a better order; `null` if none was looked for or found.
     pub reordered: Option<Blocking>,
     /// The density of blocks up to which this block is predicted to be no slower than dense, a fraction of all blocks, where
-    /// they are at random; `null` where no kernel takes the block.
+    /// they are at random; `null` where no kernel takes the block, or so many blocks are needed that only a part of the matrix
+    /// could be looked at that takes no time.
     pub break_even: Option<f64>,
     /// Predicted dense time over predicted time of the better of the two orders: above 1, blocks are faster. At most 1 where
     /// every block is stored: the dense library computes the same then. `null` where no kernel takes the block.
     pub predicted_speedup: Option<f64>,
-    /// The spec of the kernel on tensor cores that is predicted to be the fastest of a few; `null` if none takes this block.
+    /// The spec of the kernel that is predicted to be the fastest of a few; `null` if none takes this block.
     pub kernel: Option<String>,
     /// Why no such kernel takes this block; `null` if one does.
     pub no_kernel: Option<String>,
@@ -230,14 +238,14 @@ pub struct Measured {
 /// When a block has a zero side, or pruning is asked for and cannot be done.
 pub fn advise(sparse: &Sparse, blocks: &[(usize, usize)], request: &Request, card: &Card) -> Result<Advice, Refusal> {
     let (rows, cols, n) = (sparse.rows(), sparse.cols(), request.n);
-    let dense = Dense { us: card.dense_us([rows, n, cols], Dtype::F16) };
+    let dense = Dense { us: card.dense_us([rows, n, cols], request.dtype) };
     let candidate = |&block: &(usize, usize)| -> Result<Candidate, Refusal> {
         let order = match request.keep {
             _ if !request.reorder => None,
             None => reorder::rows(sparse, block)?,
             Some(keep) => reorder::rows_to_prune(sparse, block, keep)?,
         };
-        let plans = kernels(block, n);
+        let plans = kernels(block, n, request.dtype);
         let of = |sparse: &Sparse| blocking(sparse, block, request, plans.as_deref().unwrap_or_default(), card);
         let original = of(sparse)?;
         let reordered = match order.map(|order| sparse.reordered(&order)) {
@@ -265,13 +273,14 @@ pub fn advise(sparse: &Sparse, blocks: &[(usize, usize)], request: &Request, car
         let most = if candidate.original.density >= 1.0 { 1.0 } else { f64::INFINITY };
         candidate.predicted_speedup = candidate.chosen().us().map(|us| (dense.us / us).min(most));
         let chosen = plans.iter().flatten().filter(|plan| Some(plan.spec().to_string()) == candidate.kernel);
-        candidate.break_even = chosen.map(|plan| break_even(plan, (rows, n, cols), dense.us, card)).next();
+        candidate.break_even = chosen.filter_map(|plan| break_even(plan, (rows, n, cols), dense.us, card)).next();
         Ok(candidate)
     };
     let candidates = blocks.par_iter().map(candidate).collect::<Result<Vec<_>, _>>()?;
     let (source, device, nonzeros) = (String::new(), None, sparse.true_nnz());
     let spread = Spread::of((rows, cols), nonzeros, &candidates);
-    Ok(Advice { schema: 2, source, device, rows, cols, nonzeros, n, card: *card, dense, spread, candidates })
+    let dtype = request.dtype;
+    Ok(Advice { schema: 2, source, device, rows, cols, nonzeros, n, dtype, card: *card, dense, spread, candidates })
 }
 
 /// A matrix in blocks, and the kernel that should be the fastest.
@@ -307,8 +316,9 @@ fn blocking(
 }
 
 /// The density of blocks at random up to which a kernel is predicted to take no longer than `dense_us`, to 1 %. Of a large
-/// matrix a part is looked at, and as much of the dense time.
-fn break_even(plan: &Plan, (mut m, n, mut k): (usize, usize, usize), dense_us: f64, card: &Card) -> f64 {
+/// matrix a part is looked at, and as much of the dense time; none where a kernel
+/// without blocks takes a quarter of that.
+fn break_even(plan: &Plan, (mut m, n, mut k): (usize, usize, usize), dense_us: f64, card: &Card) -> Option<f64> {
     const STEPS: usize = 7;
     const MOST_BLOCKS: usize = 1 << 16;
     let (bm, bk) = (plan.spec().bm as usize, plan.spec().bk as usize);
@@ -317,19 +327,22 @@ fn break_even(plan: &Plan, (mut m, n, mut k): (usize, usize, usize), dense_us: f
         let longest = if m.div_ceil(bm) > k.div_ceil(bk) { &mut m } else { &mut k };
         *longest = longest.div_ceil(2);
     }
-    let most = dense_us * (m * k) as f64 / all.max(1) as f64;
-    let is_slower = |density: f64| {
-        let structure = Pattern::Random(density).structure(m, k, (bm, bk), 0).ok();
-        let predicted = structure.and_then(|structure| model::fastest(std::slice::from_ref(plan), &structure, n, card));
-        predicted.is_some_and(|(_, predicted)| predicted.us > most)
+    let us = |density: f64| {
+        let structure = Pattern::Random(density).structure(m, k, (bm, bk), 0).ok()?;
+        model::fastest(std::slice::from_ref(plan), &structure, n, card).map(|(_, predicted)| predicted.us)
     };
+    let most = dense_us * (m * k) as f64 / all.max(1) as f64;
+    if m * k < all && us(0.0).is_some_and(|us| 4.0 * us > most) {
+        return None;
+    }
+    let is_slower = |density: f64| us(density).is_some_and(|us| us > most);
     if !is_slower(1.0) {
-        return 1.0;
+        return Some(1.0);
     }
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..STEPS {
         let middle = f64::midpoint(low, high);
         *if is_slower(middle) { &mut high } else { &mut low } = middle;
     }
-    low
+    Some(low)
 }

@@ -45,7 +45,7 @@ fn what_is_called_faster_was_measured_to_be_faster() {
         }
         let structure = words.parse::<Pattern>().unwrap().structure(m, k, (bm, bk), seed).unwrap();
         let dense_us = card.dense_us([m, n, k], spec.a);
-        let (_, predicted) = model::fastest(&kernels((bm, bk), n).unwrap(), &structure, n, &card)
+        let (_, predicted) = model::fastest(&kernels((bm, bk), n, spec.a).unwrap(), &structure, n, &card)
             .map(|(plan, predicted)| (plan.spec().to_string(), predicted))
             .unwrap();
         let verdict = Verdict::of(dense_us / predicted.us, SURE_PREDICTED, structure.density() >= 1.0);

@@ -61,7 +61,8 @@ impl Card {
     /// the fastest of the algorithms that it proposes. Sizes that are no multiples of 16 bytes count as if they were padded
     /// to these: as they are the library takes up to five times as long.
     ///
-    /// `operands` is the type of A and B. Times of bf16 are those of f16, and of e5m2 those of e4m3; i32 is not multiplied.
+    /// `operands` is the type of A and B. Times of bf16 are those of f16, of e5m2 those of e4m3, and of f64 those of f32 where bytes
+    /// allow them; i32 is not multiplied.
     pub fn dense_us(&self, sizes: Sizes, operands: Dtype) -> f64 {
         let dtype = match operands {
             Dtype::E4M3 | Dtype::E5M2 => Dtype::E4M3,
@@ -73,7 +74,11 @@ impl Card {
         let found = surfaces.iter().find(|(of, _)| *of == dtype).or_else(|| surfaces.first());
         let unit = 16 / operands.bytes() as usize;
         let padded = sizes.map(|side| side.next_multiple_of(unit));
-        found.map_or(f64::INFINITY, |(_, surface)| surface.us(padded, self.dense_tflops / tflops))
+        let us = found.map_or(f64::INFINITY, |(_, surface)| surface.us(padded, self.dense_tflops / tflops));
+        let [m, n, k] = padded.map(|side| side as f64);
+        // f64 takes the times of f32, but not less than its bytes do.
+        let bytes = if operands == Dtype::F64 { 8.0 * (m * k + k * n + m * n) } else { 0.0 };
+        us.max(bytes / (self.hbm_tbs * 1e6))
     }
 }
 
