@@ -29,7 +29,7 @@ pub use message::Refusal;
 #[doc(hidden)]
 pub use plan::Unit;
 pub use plan::{
-    Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, GradientProblem, GradientSide,
+    Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, Conversion, GradientProblem, GradientSide,
     GradientTiles, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors,
     Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError,
     TensorMapFault, TensorStrides, TileScheduler, Tiled,

@@ -4,7 +4,7 @@ use crate::epilogue::InputKind;
 use crate::hopper::permute;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::{Key, Target};
-use crate::{KernelSpec, Mma, Op, Schedule, SplitK};
+use crate::{Dtype, KernelSpec, Mma, Op, Schedule, SplitK};
 
 /// The architectures that a family's kernels can be written for.
 fn targets(mma: Mma) -> &'static [Target] {
@@ -94,6 +94,7 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "split = auto",
         ));
     }
+    check_tf32(spec, errors);
     check_compiler(spec, errors);
     permute::check(spec, errors);
     check_full_operands(spec, errors);
@@ -110,6 +111,18 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
                 Mma::Wgmma => format!("arch = {}, or mma = {}", targets[0], fallback(target)),
                 _ => format!("arch = {}, or mma = wmma", targets[0]),
             },
+        ));
+    }
+}
+
+/// TF32 is of f32 factors.
+fn check_tf32(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.tf32.is_on() && (spec.a, spec.b) != (Dtype::F32, Dtype::F32) {
+        errors.push(PlanError::new(
+            Key::Tf32.as_str(),
+            format!("A is {} and B is {}, which are not rounded to TF32", spec.a, spec.b),
+            "TF32 is what tensor cores make of f32 factors",
+            "dtype = f32, or tf32 = off",
         ));
     }
 }

@@ -1,5 +1,6 @@
 //! The requirements of WGMMA on its factors, in either order.
 
+use super::wgmma::is_read_along_k;
 use crate::plan::{Major, SparseTimesDense};
 use crate::plan::{PlanError, PlanErrors, check_factors};
 use crate::{Dtype, KernelSpec, Layout, Op};
@@ -7,19 +8,38 @@ use crate::{Dtype, KernelSpec, Layout, Op};
 /// Both factors are of types that one instruction takes, and summed in the type that it has for them.
 pub(crate) fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
     for (key, dtype) in [("a", spec.a), ("b", spec.b)] {
-        if matches!(dtype, Dtype::F32 | Dtype::I32) {
-            errors.push(PlanError::new(
-                key,
+        let along_k = if spec.b_layout == Layout::RowMajor { " and b_layout = col" } else { "" };
+        let or_scalar = if spec.op == Op::Dsd { ", or mma = scalar" } else { "" };
+        let (fact, why, help) = match dtype {
+            Dtype::F32 if spec.tf32.is_on() => continue,
+            Dtype::F32 => (
+                format!("operand {key} is f32, which WGMMA multiplies with 11 significant bits alone"),
+                "tensor cores round f32 factors to TF32; a spec says that this may be",
+                format!("tf32 = on{along_k}{or_scalar}, or {} = f16", spec.type_key(key)),
+            ),
+            Dtype::I32 => (
                 format!("operand {key} is {dtype}, which WGMMA does not multiply"),
-                "WGMMA takes f16, bf16, i8 and FP8",
-                format!("{} = f16{}", spec.type_key(key), if spec.op == Op::Dsd { ", or mma = scalar" } else { "" }),
-            ));
-        }
+                "WGMMA takes f16, bf16, TF32, i8 and FP8",
+                format!("{} = f16{or_scalar}", spec.type_key(key)),
+            ),
+            _ => continue,
+        };
+        errors.push(PlanError::new(key, fact, why, help));
     }
     check_factors(spec, "WGMMA", errors);
 }
 
-/// A sparse operand has no layout, and 8-bit operands are contiguous along K.
+/// Factors of a type that WGMMA reads along K alone, in words. f32 that is not TF32 is refused by type.
+pub(crate) fn along_k(spec: &KernelSpec, factor: Dtype) -> Option<&'static str> {
+    let words = match factor {
+        Dtype::F32 if spec.tf32.is_on() => "TF32",
+        Dtype::F32 => return None,
+        _ => "8-bit operands",
+    };
+    is_read_along_k(factor).then_some(words)
+}
+
+/// A sparse operand has no layout, and 8-bit operands and TF32 are contiguous along K.
 pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut PlanErrors) {
     if spec.op == Op::Dsd && spec.a_layout != Layout::RowMajor {
         errors.push(PlanError::new(
@@ -37,29 +57,37 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
             "drop `b_layout` (for the product with B transposed, with transpose = on)",
         ));
     }
-    if view.dense_type.bytes() == 1 && view.dense == Layout::RowMajor {
+    if let Some(what) = along_k(spec, view.dense_type).filter(|_| view.dense == Layout::RowMajor) {
+        let quantised = match spec.b {
+            Dtype::F32 => ", or mma = mma_sync",
+            _ => ", or quantise it with the quantise helper, which returns this layout",
+        };
         errors.push(match view.transposed {
             false => PlanError::new(
                 "b_layout",
                 format!("B is {} and row-major", spec.b),
-                "WGMMA reads 8-bit operands along K only: B[K, N] must be stored as [N, K], K contiguous; only 16-bit operands can be transposed during the load",
-                "b_layout = col, and transpose B once: `Dense::to_layout`, or quantise it with the quantise helper, which returns this layout",
+                format!(
+                    "WGMMA reads {what} along K only: B[K, N] must be stored as [N, K], K contiguous; only 16-bit operands can be transposed during the load"
+                ),
+                format!("b_layout = col, and transpose B once: `Dense::to_layout`{quantised}"),
             ),
             true => PlanError::new(
                 "a_layout",
                 format!("A is {} and column-major", spec.a),
-                "WGMMA reads 8-bit operands along K only: the rows of A[M, K] must be contiguous; only 16-bit operands can be transposed during the load",
+                format!(
+                    "WGMMA reads {what} along K only: the rows of A[M, K] must be contiguous; only 16-bit operands can be transposed during the load"
+                ),
                 "a_layout = row, and transpose A once: `Dense::to_layout`",
             ),
         });
     }
-    if view.sparse_type.bytes() == 1 && view.sparse == Major::Mn {
+    if let Some(what) = along_k(spec, view.sparse_type).filter(|_| view.sparse == Major::Mn) {
         let (operand, held) = if view.transposed { ("B", "off") } else { ("A", "on") };
         errors.push(PlanError::new(
             "transpose",
             format!("blocks of {} cannot be read transposed", view.sparse_type),
             format!(
-                "WGMMA reads 8-bit operands along K only, and with transpose = {held} the columns of {operand}'s stored \
+                "WGMMA reads {what} along K only, and with transpose = {held} the columns of {operand}'s stored \
                  blocks run along K"
             ),
             format!("transpose = {}, with {operand} stored transposed", if view.transposed { "on" } else { "off" }),

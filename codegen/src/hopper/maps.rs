@@ -2,7 +2,7 @@
 
 use super::OperandTile;
 use crate::plan::SparseTimesDense;
-use crate::plan::{Operand, Problem, TensorMap};
+use crate::plan::{Conversion, Operand, Problem, TensorMap};
 use crate::{Dtype, Layout};
 
 impl SparseTimesDense {
@@ -55,6 +55,7 @@ impl SparseTimesDense {
         TensorMap {
             operand: self.factors().1,
             dtype: self.dense_type,
+            conversion: Conversion::of(self.factors().1, self.dense_type),
             rank: 3,
             offset_bytes,
             dims,

@@ -26,16 +26,27 @@ pub(crate) fn shape(n: u32, sum: Dtype, (a, b): (Dtype, Dtype)) -> String {
     let k = wgmma_k(a);
     match a {
         Dtype::I8 => format!("m64n{n}k{k}.s32.s8.s8"),
-        _ => format!("m64n{n}k{k}.{sum}.{a}.{b}"),
+        _ => format!("m64n{n}k{k}.{sum}.{}.{}", multiplied(a), multiplied(b)),
     }
+}
+
+/// What the tensor cores make of a factor, in words: of f32, TF32.
+pub(crate) fn multiplied(factor: Dtype) -> &'static str {
+    if factor == Dtype::F32 { "tf32" } else { factor.as_str() }
+}
+
+/// The 16-bit types alone are read transposed (PTX ISA, "wgmma.mma_async": `imm-trans-a`, `imm-trans-b`); 8-bit types and
+/// TF32 are read along K.
+pub(crate) const fn is_read_along_k(factor: Dtype) -> bool {
+    factor.bytes() != 2
 }
 
 /// What follows the predicate: negations, and for 16-bit types which operands are read transposed.
 pub(crate) fn modifiers(dtype: Dtype, (a, b): (Major, Major)) -> String {
     let transposed = |major: Major| u32::from(major == Major::Mn);
-    match (dtype, dtype.bytes()) {
-        (Dtype::I8, _) => String::new(),
-        (_, 1) => ", 1, 1".to_owned(),
+    match dtype {
+        Dtype::I8 => String::new(),
+        _ if is_read_along_k(dtype) => ", 1, 1".to_owned(),
         _ => format!(", 1, 1, {}, {}", transposed(a), transposed(b)),
     }
 }

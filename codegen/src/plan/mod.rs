@@ -34,7 +34,7 @@ pub use launch::{
 pub use operand::Operand;
 pub use profile::{KernelKind, Multicast, Profile, Unit};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
-pub use tensor_map::{StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled};
+pub use tensor_map::{Conversion, StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled};
 
 use crate::fingerprint::fingerprint;
 use crate::probes::{Probes, Roles};

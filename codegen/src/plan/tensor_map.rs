@@ -4,6 +4,27 @@
 use super::operand::Operand;
 use crate::Dtype;
 
+/// What TMA makes of elements on their way to shared memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Conversion {
+    /// They stay as they are.
+    #[default]
+    Unchanged,
+    /// f32 is rounded to the nearest TF32, ties to even (`CU_TENSOR_MAP_DATA_TYPE_TFLOAT32`).
+    Tf32,
+}
+
+impl Conversion {
+    /// That of an operand. Of f32 factors WGMMA ignores the bits that TF32 does not have (PTX ISA, "wgmma.mma_async"): rounded
+    /// before, they lose half as much, and as often upwards as downwards.
+    pub(crate) fn of(operand: Operand, dtype: Dtype) -> Self {
+        match (operand, dtype) {
+            (Operand::A | Operand::B, Dtype::F32) => Self::Tf32,
+            _ => Self::Unchanged,
+        }
+    }
+}
+
 /// A tiled tensor map (`cuTensorMapEncodeTiled`): out-of-bounds elements read as zero and are not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TensorMap {
@@ -11,6 +32,8 @@ pub struct TensorMap {
     pub operand: Operand,
     /// Element type.
     pub dtype: Dtype,
+    /// What loads make of the elements.
+    pub conversion: Conversion,
     /// Dimensions: 2 or 3.
     pub rank: u32,
     /// Bytes from the operand's address to the map's first element, a multiple of 16.
@@ -37,6 +60,7 @@ impl TensorMap {
         Self {
             operand,
             dtype,
+            conversion: Conversion::of(operand, dtype),
             rank: 2,
             offset_bytes: 0,
             dims: [dims[0], dims[1], 1],
@@ -71,6 +95,8 @@ pub struct Tiled<'m> {
     pub operand: Operand,
     /// Element type.
     pub dtype: Dtype,
+    /// What loads make of the elements.
+    pub conversion: Conversion,
     /// Sizes in elements.
     pub dims: &'m [u64],
     /// Bytes from one element to the next along the second dimension and on.
@@ -91,10 +117,10 @@ impl TensorMap {
         if !(2..=3).contains(&rank) {
             return Err(TensorMapError { operand: self.operand, fault: TensorMapFault::Rank(self.rank) });
         }
-        let Self { operand, dtype, swizzle_bytes, .. } = *self;
+        let Self { operand, dtype, conversion, swizzle_bytes, .. } = *self;
         let (dims, strides_bytes, box_dims) =
             (&self.dims[..rank], &self.strides_bytes[..rank - 1], &self.box_dims[..rank]);
-        Tiled { operand, dtype, dims, strides_bytes, box_dims, swizzle_bytes }.checked()
+        Tiled { operand, dtype, conversion, dims, strides_bytes, box_dims, swizzle_bytes }.checked()
     }
 }
 
@@ -106,7 +132,8 @@ impl StridedMap {
     pub fn tiled(&self) -> Result<Tiled<'_>, TensorMapError> {
         let Self { operand, dtype, dims, strides_bytes, box_dims, swizzle_bytes } = self;
         let (operand, dtype, swizzle_bytes) = (*operand, *dtype, *swizzle_bytes);
-        Tiled { operand, dtype, dims, strides_bytes, box_dims, swizzle_bytes }.checked()
+        let conversion = Conversion::Unchanged;
+        Tiled { operand, dtype, conversion, dims, strides_bytes, box_dims, swizzle_bytes }.checked()
     }
 }
 

@@ -102,7 +102,7 @@ keys! {
         "keys of a page, in an attention whose K and V are in pages that a page table lists", by_default "K and V without pages";
     ScoreGradients score_gradients: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { Wgmma }
         "whether the gradient of an attention also sums those of the score's numbers and vectors";
-    Tf32 tf32: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { MmaSync }
+    Tf32 tf32: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { MmaSync Wgmma }
         "whether f32 factors are rounded to TF32, 11 significant bits, which tensor cores multiply";
     Beta beta as Switch = (Switch::Off) fact { Wgmma }
         "whether beta * C is added, with beta given at launch";

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
-use bsr_codegen::{Dtype, StridedMap, Tiled};
+use bsr_codegen::{Conversion, Dtype, StridedMap, Tiled};
 pub use bsr_codegen::{TensorMapError, TensorMapFault};
 use cudarc::driver::sys::{
     self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion,
@@ -54,7 +54,7 @@ pub fn encode_strided(device: &Device, base: DevicePtr, map: &StridedMap) -> Res
 
 /// Encodes a map whose sizes, strides and box the hardware takes.
 fn tiled(device: &Device, first: DevicePtr, map: Tiled<'_>) -> Result<CUtensorMap, GpuError> {
-    let Tiled { dtype, dims, strides_bytes, box_dims, swizzle_bytes, .. } = map;
+    let Tiled { dtype, conversion, dims, strides_bytes, box_dims, swizzle_bytes, .. } = map;
     let mut encoded = CUtensorMap { opaque: [0; 16] };
     debug_assert!(dims.len() == strides_bytes.len() + 1 && dims.len() == box_dims.len() && dims.len() <= 5);
     device.bind()?;
@@ -62,7 +62,7 @@ fn tiled(device: &Device, first: DevicePtr, map: Tiled<'_>) -> Result<CUtensorMa
     check("cuTensorMapEncodeTiled", unsafe {
         sys::cuTensorMapEncodeTiled(
             &mut encoded,
-            data_type(dtype),
+            data_type(dtype, conversion),
             dims.len() as u32,
             std::ptr::without_provenance_mut::<c_void>(first as usize),
             dims.as_ptr(),
@@ -80,9 +80,10 @@ fn tiled(device: &Device, first: DevicePtr, map: Tiled<'_>) -> Result<CUtensorMa
     Ok(encoded)
 }
 
-/// TMA moves bytes: of a type it needs the size, and 8-bit ones are all the same to it.
-fn data_type(dtype: Dtype) -> CUtensorMapDataType {
+/// TMA moves bytes, unless it rounds them to TF32: of a type it needs the size, and 8-bit ones are all the same to it.
+fn data_type(dtype: Dtype, conversion: Conversion) -> CUtensorMapDataType {
     match dtype {
+        Dtype::F32 if conversion == Conversion::Tf32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
         Dtype::F16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Dtype::BF16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         Dtype::F32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
@@ -172,6 +173,7 @@ mod tests {
 
     const BASE: DevicePtr = 0x7f00_0000_0100;
     const GOOD: TensorMap = TensorMap {
+        conversion: Conversion::Unchanged,
         operand: Operand::B,
         dtype: Dtype::F16,
         rank: 2,
@@ -183,6 +185,7 @@ mod tests {
     };
     /// Rows of 1024 bytes in parts of 128, all parts of 64 rows in one box.
     const PARTS: TensorMap = TensorMap {
+        conversion: Conversion::Unchanged,
         dtype: Dtype::E4M3,
         rank: 3,
         dims: [128, 512, 8],

@@ -1,6 +1,8 @@
 //! The simulator: buffers in its memory, and launches whose findings are a report.
 
-use bsr_codegen::{Dtype, LaunchShape, Layout, Plan, StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled};
+use bsr_codegen::{
+    Conversion, Dtype, LaunchShape, Layout, Plan, StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled,
+};
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, Module, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, simulate,
 };
@@ -187,7 +189,7 @@ pub(crate) fn upload(memory: &mut GlobalMemory, bytes: Vec<u8>) -> BufferId {
 
 /// A tensor map whose first element is so far from a buffer's first byte.
 pub(crate) fn describe(map: Tiled<'_>, offset: u64, buffer: BufferId) -> Result<TensorMapDesc, TensorMapError> {
-    let Tiled { operand, dtype, dims, strides_bytes, box_dims, swizzle_bytes } = map;
+    let Tiled { operand, dtype, conversion, dims, strides_bytes, box_dims, swizzle_bytes } = map;
     let swizzle = Swizzle::from_span(swizzle_bytes);
     Ok(TensorMapDesc {
         buffer,
@@ -195,6 +197,7 @@ pub(crate) fn describe(map: Tiled<'_>, offset: u64, buffer: BufferId) -> Result<
         element: match dtype {
             Dtype::F16 => TensorElement::F16,
             Dtype::BF16 => TensorElement::Bf16,
+            Dtype::F32 if conversion == Conversion::Tf32 => TensorElement::Tf32,
             Dtype::F32 => TensorElement::F32,
             Dtype::F64 => TensorElement::B64,
             Dtype::I32 => TensorElement::B32,

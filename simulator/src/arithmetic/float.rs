@@ -6,7 +6,7 @@
 use half::{bf16, f16};
 
 use super::directed::directed;
-use super::numbers::{Direction, from_f64, round_bf16, round_f16, round_f32, scalar, to_f64, to_fp8};
+use super::numbers::{Direction, from_f64, nearest_tf32, round_bf16, round_f16, round_f32, scalar, to_f64, to_fp8};
 use crate::program::op::{Cmp, Cvt, FloatFn, FloatMods, Round};
 use crate::program::types::{Ty, mask, sign_extend};
 
@@ -253,7 +253,7 @@ fn float_to_float(c: &Cvt, v: f64, raw: u64, from: Ty, to: Ty) -> u64 {
             let bits = raw as u32;
             u64::from(match c.round {
                 Round::Rz => bits & !0x1fff,
-                Round::Rn => bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff,
+                Round::Rn => nearest_tf32(bits),
                 _ => bits.wrapping_add(0x1000) & !0x1fff,
             })
         }

@@ -85,6 +85,12 @@ pub(crate) fn to_fp8(v: f32, ty: Ty) -> u8 {
     sign | bits as u8
 }
 
+/// The nearest TF32 of the bits of an f32, ties to even; infinities and NaN as they are.
+pub(crate) fn nearest_tf32(bits: u32) -> u32 {
+    let is_finite = f32::from_bits(bits).is_finite();
+    if is_finite { bits.wrapping_add(0xfff + (bits >> 13 & 1)) & !0x1fff } else { bits }
+}
+
 /// Rounding of an `f32` or `f64` to a narrower format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {

@@ -1,6 +1,6 @@
 //! Carrying out copies, whenever the schedule lets them.
 
-use crate::arithmetic::numbers::add_elements;
+use crate::arithmetic::numbers::{add_elements, nearest_tf32};
 use crate::check::FindingKind;
 use crate::machine::in_flight::{Pending, Spot, Work};
 use crate::machine::memory::{Deed, Place, Who};
@@ -203,6 +203,10 @@ impl Machine<'_> {
         if !self.global.read(addr, &mut out[from..to], op.pc) {
             return self.outside(op, addr, to - from);
         }
+        if map.element == TensorElement::Tf32 {
+            let words = out[from..to].as_chunks_mut::<4>().0.iter_mut();
+            words.for_each(|word| *word = nearest_tf32(u32::from_le_bytes(*word)).to_le_bytes());
+        }
         Ok(())
     }
 
@@ -259,7 +263,7 @@ impl Machine<'_> {
                 let ty = match map.element {
                     TensorElement::F16 => Ty::F16,
                     TensorElement::Bf16 => Ty::Bf16,
-                    TensorElement::F32 => Ty::F32,
+                    TensorElement::F32 | TensorElement::Tf32 => Ty::F32,
                     TensorElement::B32 => Ty::U32,
                     TensorElement::B64 => Ty::U64,
                     TensorElement::B8 | TensorElement::U16 => {

@@ -55,7 +55,7 @@ impl TensorMapDesc {
         let nan: &[u8] = match self.element {
             TensorElement::F16 => &[0xff, 0x7f],
             TensorElement::Bf16 => &[0xff, 0x7f],
-            TensorElement::F32 => &[0xff, 0xff, 0xff, 0x7f],
+            TensorElement::F32 | TensorElement::Tf32 => &[0xff, 0xff, 0xff, 0x7f],
             _ => &[0],
         };
         if self.fill_nan {

@@ -2,7 +2,7 @@
 
 use super::global::{BufferId, GlobalMemory};
 
-/// Element type of a tensor map. TMA moves bytes: only the size and the fill value depend on it.
+/// Element type of a tensor map. TMA moves bytes: only the size and the fill value depend on it, but for `Tf32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorElement {
     /// 8-bit elements (`u8`, e4m3, e5m2).
@@ -17,6 +17,8 @@ pub enum TensorElement {
     B32,
     /// IEEE single precision.
     F32,
+    /// The same, rounded by loads to the nearest TF32, ties to even (`CU_TENSOR_MAP_DATA_TYPE_TFLOAT32`).
+    Tf32,
     /// 64-bit integers or double precision.
     B64,
 }
@@ -28,7 +30,7 @@ impl TensorElement {
         match self {
             Self::B8 => 1,
             Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::B32 | Self::F32 => 4,
+            Self::B32 | Self::F32 | Self::Tf32 => 4,
             Self::B64 => 8,
         }
     }

@@ -4,6 +4,7 @@ use super::emit;
 use super::plan::{BlockRowsPlan, Share, Split};
 use crate::KernelSpec;
 use crate::hopper::table::{self, Row, row};
+use crate::hopper::wgmma::multiplied;
 use crate::hopper::{problem_maps, wgmma_k};
 use crate::plan::{
     ClusterTile, KernelKind, KernelPlan, Multicast, Parameters, Problem, Profile, SplitForm, TensorMap, TileScheduler,
@@ -52,7 +53,8 @@ impl KernelPlan for BlockRowsPlan {
             Split::Columns => format!("{} columns / {consumers}", t.cta_n),
         };
         let unit = wgmma_k(s.a);
-        let product = format!("{} += {} x {}, {} per {unit} of K", s.acc, v.sparse_type, v.dense_type, t.row_groups());
+        let [sparse, dense] = [v.sparse_type, v.dense_type].map(multiplied);
+        let product = format!("{} += {sparse} x {dense}, {} per {unit} of K", s.acc, t.row_groups());
         rows.extend([
             table::block("sparsity block", s, v.sparse_type, ""),
             row("CTA tile", format!("{} x {}", t.cta_m, t.cta_n), cover),

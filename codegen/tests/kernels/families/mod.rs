@@ -8,4 +8,5 @@ mod sdd;
 mod small_blocks;
 mod spgemm;
 mod swap_ab;
+mod tf32;
 mod warp;

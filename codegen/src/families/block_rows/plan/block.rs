@@ -25,8 +25,7 @@ pub(crate) fn check(spec: &KernelSpec, view: &SparseTimesDense, errors: &mut Pla
             _ => size(rows, view.rows, WGMMA_M, why),
         });
     }
-    // Sums of 32-bit elements are refused by type; until then their lines are counted as those of 16-bit ones.
-    let unit = depth_unit(view.sparse_type).max(8);
+    let unit = depth_unit(view.sparse_type);
     if !legal(view.depth, unit) {
         let why = "TMA requires the rows of a block to be multiples of 16 bytes";
         errors.push(size(depth, view.depth, unit, why));

@@ -7,7 +7,7 @@ use crate::hopper::split_k::Workspace;
 use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
 use crate::plan::{
-    Argument, ClusterTile, Operand, Parameter, Parameters, Problem, SharedColumns, SplitForm, TensorMap,
+    Argument, ClusterTile, Conversion, Operand, Parameter, Parameters, Problem, SharedColumns, SplitForm, TensorMap,
 };
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the work tiles.
@@ -159,6 +159,7 @@ impl BlockRowsPlan {
             return TensorMap {
                 operand: operand.0,
                 dtype: operand.1,
+                conversion: Conversion::of(operand.0, operand.1),
                 rank: 3,
                 offset_bytes: 0,
                 dims: [rows, bk, problem.nnzb.max(1)],

@@ -3,6 +3,7 @@
 
 use super::tiling::{Share, Tiling};
 use crate::epilogue::InputKind;
+use crate::hopper::factors::along_k;
 use crate::plan::{PlanError, PlanErrors};
 use crate::{KernelSpec, Layout};
 
@@ -17,9 +18,9 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     let not = |what: &str| format!("{what} is not supported with op = {}", spec.op);
     for key in ["a", "b"] {
         let dtype = if key == "a" { spec.a } else { spec.b };
-        if dtype.bytes() == 1 {
-            let why = "WGMMA reads 8-bit operands along K only, and the rows of B's stored blocks run along N";
-            refuse(key, not(&format!("{key} = {dtype}")), why, &format!("{} = f16", spec.type_key(key)));
+        if let Some(what) = along_k(spec, dtype) {
+            let why = format!("WGMMA reads {what} along K only, and the rows of B's stored blocks run along N");
+            refuse(key, not(&format!("{key} = {dtype}")), &why, &format!("{} = f16", spec.type_key(key)));
         }
     }
     if spec.transpose.is_on() {

@@ -59,14 +59,14 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 fn check_layouts(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let why = "WGMMA reads 8-bit operands along K only: A[M, K] must be row-major and B[K, N] column-major";
-    if spec.a.bytes() == 1 && spec.a_layout != Layout::RowMajor {
+    let why = |what| format!("WGMMA reads {what} along K only: A[M, K] must be row-major and B[K, N] column-major");
+    if let Some(what) = factors::along_k(spec, spec.a).filter(|_| spec.a_layout != Layout::RowMajor) {
         let fact = format!("A is {} and column-major", spec.a);
-        errors.push(PlanError::new("a_layout", fact, why, "a_layout = row, and `Dense::to_layout` once"));
+        errors.push(PlanError::new("a_layout", fact, why(what), "a_layout = row, and `Dense::to_layout` once"));
     }
-    if spec.b.bytes() == 1 && spec.b_layout != Layout::ColMajor {
+    if let Some(what) = factors::along_k(spec, spec.b).filter(|_| spec.b_layout != Layout::ColMajor) {
         let fact = format!("B is {} and row-major", spec.b);
-        errors.push(PlanError::new("b_layout", fact, why, "b_layout = col, and `Dense::to_layout` once"));
+        errors.push(PlanError::new("b_layout", fact, why(what), "b_layout = col, and `Dense::to_layout` once"));
     }
     if spec.c_layout != Layout::RowMajor {
         errors.push(PlanError::new(

@@ -5,7 +5,7 @@ use super::sides::Side;
 use crate::hopper::split_k::Workspace;
 use crate::hopper::{OperandTile, fused_plan as fused};
 use crate::plan::Major;
-use crate::plan::{Argument, Operand, Parameter, Parameters, Problem, SddmmTiles, TensorMap};
+use crate::plan::{Argument, Conversion, Operand, Parameter, Parameters, Problem, SddmmTiles, TensorMap};
 
 impl SddmmPlan {
     pub(crate) fn tiles(&self) -> SddmmTiles {
@@ -94,6 +94,7 @@ impl SddmmPlan {
         TensorMap {
             operand: Operand::C,
             dtype: self.spec.out,
+            conversion: Conversion::Unchanged,
             rank: 3,
             offset_bytes: 0,
             dims: [bk, bm, problem.nnzb.max(1)],

@@ -4,7 +4,7 @@ use super::SwapAbPlan;
 use crate::hopper::split_k::Workspace;
 use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
-use crate::plan::{Argument, Parameter, Parameters, Problem, SplitForm, TensorMap};
+use crate::plan::{Argument, Conversion, Parameter, Parameters, Problem, SplitForm, TensorMap};
 
 impl SwapAbPlan {
     /// The workspace of split-K partials, of a kernel that divides K.
@@ -99,6 +99,7 @@ impl SwapAbPlan {
         TensorMap {
             operand: self.view.factors().0,
             dtype: self.view.sparse_type,
+            conversion: Conversion::of(self.view.factors().0, self.view.sparse_type),
             rank: 3,
             offset_bytes: 0,
             dims: [inner, outer, problem.nnzb.max(1)],

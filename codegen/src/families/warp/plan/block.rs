@@ -33,9 +33,6 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     if spec.shape.is_some_and(|shape| shape.is_of_f64() || spec.mma == Mma::MmaSync) {
         errors.push(no_shape(spec));
     }
-    if tf32::takes(spec) {
-        tf32::check(spec, errors);
-    }
     check_types(spec, errors);
     check_out(spec, arch, errors);
     check_arch(spec, arch, errors);

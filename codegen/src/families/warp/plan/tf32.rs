@@ -6,8 +6,7 @@
 //! read together t changes bits 0 and 1 of the place by the swizzle, v ^ (row mod 8), and an even g and the next one
 //! differ in bit 2: there are no bank conflicts. The order of vectors makes the sums of a thread four neighbours.
 
-use crate::plan::{PlanError, PlanErrors};
-use crate::{Dtype, KernelSpec, Layout};
+use crate::{KernelSpec, Layout};
 
 /// Columns of a fragment of a row-major B.
 pub(crate) const COLUMNS: u32 = 32;
@@ -20,15 +19,4 @@ pub(crate) fn takes(spec: &KernelSpec) -> bool {
 /// Does a thread read B by itself?
 pub(crate) fn reads_rows(spec: &KernelSpec) -> bool {
     takes(spec) && spec.b_layout == Layout::RowMajor
-}
-
-pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if (spec.a, spec.b) != (Dtype::F32, Dtype::F32) {
-        errors.push(PlanError::new(
-            "tf32",
-            format!("A is {} and B is {}, which are not rounded to TF32", spec.a, spec.b),
-            "TF32 is what tensor cores make of f32 factors",
-            "dtype = f32, or tf32 = off",
-        ));
-    }
 }
