@@ -15,7 +15,7 @@ use crate::case::{Blocks, Case, Factors, Failure};
 use crate::run::load;
 use crate::{device, tell};
 
-const SPECS: [&str; 30] = [
+const SPECS: [&str; 33] = [
     "bm = 512, bn = 128, bk = 112",
     "bm = 512, bn = 128, bk = 112, cluster = 2",
     "bm = 512, bn = 256, bk = 112, c_layout = col",
@@ -38,6 +38,9 @@ const SPECS: [&str; 30] = [
     "bm = 128, bn = 256, bk = 128, op = dds",
     "bm = 128, bn = 128, bk = 40, op = dds, transpose = on, out = f32",
     "bm = 128, bn = 128, bk = 24",
+    "bm = 128, bn = 256, bk = 128, dtype = f32, tf32 = on, b_layout = col",
+    "bm = 32, bn = 128, bk = 32, dtype = f32, tf32 = on, b_layout = col",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f32, tf32 = on",
     "bm = 64, bn = 128, bk = 64, mma = mma_sync",
     "bm = 96, bn = 64, bk = 80, mma = mma_sync, dtype = bf16, out = f32",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3",

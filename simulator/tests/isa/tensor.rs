@@ -133,6 +133,31 @@ fn strides_of_elements_and_nan_fill() {
     assert!(value(4).is_nan() && value(15).is_nan());
 }
 
+/// Ties, a carry into the exponent, an overflow, and what is not finite.
+#[test]
+fn loads_round_to_tf32() {
+    let cases: [(u32, u32); 8] = [
+        (0x3f80_1000, 0x3f80_0000),
+        (0x3f80_3000, 0x3f80_4000),
+        (0x3f80_1001, 0x3f80_2000),
+        (0xbf80_0fff, 0xbf80_0000),
+        (0x3fff_f000, 0x4000_0000),
+        (0x7f7f_ffff, 0x7f80_0000),
+        (0xff80_0000, 0xff80_0000),
+        (0x7f80_0001, 0x7f80_0001),
+    ];
+    let mut memory = GlobalMemory::new();
+    let id = memory.upload(cases.iter().flat_map(|(from, _)| from.to_le_bytes()).collect(), 128);
+    for (element, rounds) in [(TensorElement::Tf32, true), (TensorElement::F32, false)] {
+        let map = TensorMapDesc::matrix(id, element, [8, 1], 32, [8, 1], Swizzle::None);
+        let (report, out) = load(map, &mut memory, &[0, 0], 32);
+        assert!(report.is_clean(), "{}", report.findings[0]);
+        for ((from, to), got) in cases.iter().zip(out.as_chunks::<4>().0) {
+            assert_eq!(u32::from_le_bytes(*got), if rounds { *to } else { *from }, "{from:#x}");
+        }
+    }
+}
+
 /// As an H200 leaves global memory: a line of 5 f16 (10 bytes) is written as one whole piece of 16 bytes, and nothing
 /// beyond it.
 #[test]
