@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str]); 19] = [
             "bm = 128, bn = 64, bk = 32",
             "bm = 128, bn = 128, bk = 128, dtype = e4m3",
             "bm = 128, bn = 128, bk = 128, dtype = i8",
+            "bm = 128, bn = 128, bk = 64, dtype = f32, tf32 = on, b_layout = col",
         ],
     ),
     (

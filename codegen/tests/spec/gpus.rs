@@ -18,12 +18,13 @@ const GPUS: [((u32, u32), &str); 8] = [
 ];
 
 /// Types of A and B, and blocks that a kernel of them may have.
-const TYPES: [(&str, &str); 6] = [
+const TYPES: [(&str, &str); 7] = [
     ("f16", "bm = 128, bn = 128, bk = 64, dtype = f16"),
     ("bf16", "bm = 128, bn = 128, bk = 64, dtype = bf16"),
     ("FP8", "bm = 128, bn = 128, bk = 64, dtype = e4m3"),
     ("i8", "bm = 128, bn = 128, bk = 64, dtype = i8"),
     ("f32", "bm = 128, bn = 128, bk = 64, dtype = f32"),
+    ("f32 in TF32, column-major B", "bm = 128, bn = 128, bk = 64, dtype = f32, tf32 = on, b_layout = col"),
     ("f64, small blocks", "bm = 4, bn = 4, bk = 4, dtype = f64"),
 ];
 

@@ -18,6 +18,8 @@ const SECTIONS: [(&str, &[Row]); 12] = [
             row("`dtype = f16`", "dtype = f16"),
             row("`dtype = bf16`", "dtype = bf16"),
             row("`dtype = f32`", "dtype = f32"),
+            row("`dtype = f32, tf32 = on`, column-major B", "dtype = f32, tf32 = on, b_layout = col"),
+            row("`dtype = f32, tf32 = on`, row-major B", "dtype = f32, tf32 = on"),
             row("`dtype = f64`", "dtype = f64"),
             row("`dtype = f64`, blocks of 3 x 3, `bn = 1`", "bm = 3, bn = 1, bk = 3, dtype = f64"),
             row("`dtype = e4m3`", "dtype = e4m3"),

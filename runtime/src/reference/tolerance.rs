@@ -64,8 +64,8 @@ pub(super) fn spec_accumulate(spec: &KernelSpec) -> Option<Accumulate> {
 ///   `sqrt(s) * u` with `s = ceil(k / 4)`, u = 2^-11: 2.8e-3 for 128 products, 1.6e-2 for 4096. It has no number for
 ///   sums beyond 65504, the largest f16.
 ///
-/// **Rounding of factors** to TF32, under `tf32 = on`, is added to [`tolerance`] by [`tolerance_of`]. To nearest it is off by
-/// at most u = 2^-11 of each factor, whose products have independent errors of 0.6 u in the Frobenius norm, whatever k is. The
+/// **Rounding of factors** to TF32, under `tf32 = on`, is added to [`tolerance`] by [`tolerance_of`]. To nearest, as `cvt.rna` and TMA
+/// do it, it is off by at most u = 2^-11 of each factor, whose products have independent errors of 0.6 u in the Frobenius norm, whatever k is. The
 /// bound is `2 u`: 9.8e-4, where f32 sums of 4096 products have 1.5e-5.
 pub fn tolerance(a: Dtype, out: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
     if out.is_integer() {

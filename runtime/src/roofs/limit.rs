@@ -13,6 +13,9 @@ use super::{Origin, Rate, Roofs};
 pub struct Traffic {
     /// Type of the operands.
     pub dtype: Dtype,
+    /// They are rounded to TF32.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tf32: bool,
     /// Operations on stored blocks.
     pub flops: f64,
     /// Operations of all instructions: those on padding included.
@@ -106,8 +109,9 @@ impl Limit {
             origin,
         });
         let bytes = traffic.hbm_read + traffic.hbm_written;
+        let tensor = if traffic.tf32 { roofs.tf32() } else { roofs.tensor(traffic.dtype) };
         let found = [
-            placed(LimitedBy::Tensor, traffic.issued_flops, roofs.tensor(traffic.dtype), 1e6),
+            placed(LimitedBy::Tensor, traffic.issued_flops, tensor, 1e6),
             placed(LimitedBy::L2, traffic.l2_bytes, roofs.l2, 1e6),
             placed(LimitedBy::Hbm, bytes, memory(&traffic, roofs), 1e6),
             launch,
@@ -254,6 +258,7 @@ mod tests {
 
     const TRAFFIC: Traffic = Traffic {
         dtype: Dtype::F16,
+        tf32: false,
         flops: 70e9,
         issued_flops: 70e9,
         l2_bytes: 1.44e9,
@@ -291,6 +296,15 @@ mod tests {
         let limit = Limit::new(writes, 200.0, &roofs()).unwrap();
         let memory = limit.roofs.iter().find(|placed| placed.by == LimitedBy::Hbm).unwrap();
         assert!((memory.roof - 4.0).abs() < 1e-9, "{memory:?}");
+    }
+
+    #[test]
+    fn tf32_has_half_of_the_roof_of_f16() {
+        let of = |traffic| Limit::new(traffic, 200.0, &roofs()).unwrap();
+        let tensor = |limit: Limit| limit.roofs.into_iter().find(|placed| placed.by == LimitedBy::Tensor).unwrap();
+        let [f16, tf32] =
+            [TRAFFIC, Traffic { dtype: Dtype::F32, tf32: true, ..TRAFFIC }].map(|traffic| tensor(of(traffic)));
+        assert_eq!((tf32.roof, tf32.share), (f16.roof / 2.0, 2.0 * f16.share));
     }
 
     #[test]

@@ -142,6 +142,11 @@ impl Roofs {
         self.tensor.iter().find(|(known, _)| *known == dtype).map(|(_, rate)| *rate)
     }
 
+    /// TFLOP/s on f32 factors that are rounded to TF32: half of those on f16, as data sheets of tensor cores tell.
+    pub fn tf32(&self) -> Option<Rate> {
+        self.tensor(Dtype::F16).map(|rate| Rate { value: rate.value / 2.0, ..rate })
+    }
+
     /// Whether nothing at all is known.
     pub fn is_unknown(&self) -> bool {
         self.hbm_read.is_none() && self.tensor.is_empty()

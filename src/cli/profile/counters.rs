@@ -118,6 +118,7 @@ pub(super) mod tests {
     fn counted_bytes_take_the_place_of_the_models() {
         let traffic = Traffic {
             dtype: bsr::Dtype::F16,
+            tf32: false,
             flops: 1e9,
             issued_flops: 1e9,
             l2_bytes: 1e6,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rates {
-    /// The tensor cores' rate in WGMMA over that of the dense library: 16-bit operands, FP8, INT8.
+    /// The tensor cores' rate in WGMMA over that of the dense library: 16-bit operands, FP8, INT8. TF32 has half of the first.
     pub wgmma: [f64; 3],
     /// Microseconds of a barrier round, between the last WGMMA of a stage and the first one of the next.
     pub round: f64,

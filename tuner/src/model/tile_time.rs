@@ -116,7 +116,9 @@ impl Rates {
         // core, and 16 + N / 4 of shared memory.
         let n = f64::from(profile.instruction_n.max(8));
         let efficiency = n / 2.0 / both(n / 2.0, 16.0 + n / 4.0, SHARED);
-        let rate = self.wgmma[kind] * efficiency * card.dense_tflops / sms * 1e6 * share.tensor;
+        // TF32 has as many bytes of K in an instruction, and half as many elements.
+        let elements = if view.bytes[0] > 2.0 { 0.5 } else { 1.0 };
+        let rate = self.wgmma[kind] * elements * efficiency * card.dense_tflops / sms * 1e6 * share.tensor;
         let mut tensor = tile.flops / rate;
         if profile.consumers == 1 {
             tensor *= self.alone;

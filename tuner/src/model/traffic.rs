@@ -20,7 +20,8 @@ pub fn traffic(plan: &Plan, problem: &TuningProblem, structure: Option<&Structur
         Some(structure) => Arc::new(Shape::new(Some(structure.clone()))),
         None => Shape::of(problem),
     };
-    Simulation::of_shape(plan, problem, card, shape).traffic(problem)
+    let traffic = Simulation::of_shape(plan, problem, card, shape).traffic(problem);
+    Traffic { tf32: plan.spec().tf32.is_on(), ..traffic }
 }
 
 impl Simulation {
@@ -31,6 +32,7 @@ impl Simulation {
         let written = tiles.count() as f64 * f64::from(profile.cluster.max(1)) * tiles.out * tiles.needed;
         Traffic {
             dtype: self.dtype,
+            tf32: false,
             flops: problem.executed_flops() as f64,
             issued_flops: sum(&|tile| tile.flops),
             l2_bytes: sum(&|tile| tile.sparse + tile.dense) * tiles.needed,

@@ -33,7 +33,9 @@ impl Roof {
             return None;
         }
         let workload = &problem.workload;
-        let (peak, memory) = (roofs.tensor(workload.facts.spec(64).a)?, roofs.hbm_read?);
+        let spec = workload.facts.spec(64);
+        let peak = if spec.tf32.is_on() { roofs.tf32() } else { roofs.tensor(spec.a) };
+        let (peak, memory) = (peak?, roofs.hbm_read?);
         let flops = problem.executed_flops() as f64;
         let bytes = operation::of(workload.facts.op()).least_bytes(workload, problem.features.nnzb);
         let through_memory = flops / bytes.max(1) as f64 * memory.value;

@@ -338,6 +338,26 @@ const GROUPS: &[Group] = &[
         draws: 120,
     },
     Group {
+        base: "dtype = f32, tf32 = on, b_layout = col",
+        bm: &[128, 64, 32, 256, 512, 8, 96],
+        bn: &[128, 256, 64, 512],
+        bk: &[128, 32, 16, 4, 112, 12],
+        axes: &[
+            &["", "c_layout = col", "out = f16", "op = sdd", "out = bf16, c_layout = col"],
+            &[
+                "",
+                "cluster = 2",
+                "split = auto",
+                "batch = on",
+                "beta = on",
+                "stages = 3",
+                "k_step = 16",
+                "consumers = 1",
+            ],
+        ],
+        draws: 80,
+    },
+    Group {
         base: "mma = mma_sync, dtype = f32, tf32 = on",
         bm: &[64, 128, 16, 48, 512],
         bn: &[64, 128, 32, 256, 48],

@@ -37,7 +37,7 @@ pub(super) struct List {
     problems: Vec<Case>,
 }
 
-const SPECS: [&str; 30] = [
+const SPECS: [&str; 32] = [
     "bm = 128, bn = 128, bk = 64, batch = on",
     "bm = 512, bn = 128, bk = 112, batch = on",
     "bm = 64, bn = 64, bk = 16, dtype = bf16, out = f32, batch = on",
@@ -60,6 +60,8 @@ const SPECS: [&str; 30] = [
     "bm = 40, bn = 128, bk = 64, op = dds, batch = on",
     "bm = 72, bn = 64, bk = 24, op = dds, transpose = on, out = f32, batch = on",
     "bm = 32, bn = 64, bk = 48, dtype = e4m3, batch = on",
+    "bm = 128, bn = 128, bk = 64, dtype = f32, tf32 = on, b_layout = col, batch = on",
+    "bm = 32, bn = 64, bk = 12, dtype = f32, tf32 = on, b_layout = col, batch = on",
     "bm = 128, bn = 128, bk = 64, batch = on, split = 3",
     "bm = 64, bn = 64, bk = 16, batch = on, split = auto",
     "bm = 64, bn = 128, bk = 128, transpose = on, batch = on, split = 2",

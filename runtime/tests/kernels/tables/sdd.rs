@@ -220,6 +220,11 @@ fn type_cases() -> Vec<SddmmCase> {
             add(format!("bm = 128, bn = 256, bk = 128, {types}, out = {out}"));
             add(format!("bm = 32, bn = 128, bk = 40, {types}, out = {out}"));
         }
+        for rest in ["", ", transpose = on"] {
+            let tf32 = format!("dtype = f32, tf32 = on, b_layout = col, out = {out}{rest}");
+            add(format!("bm = 128, bn = 256, bk = 128, {tf32}"));
+            add(format!("bm = 32, bn = 128, bk = 40, {tf32}"));
+        }
     }
     add("bm = 128, bn = 256, bk = 128, dtype = i8".to_owned());
     add("bm = 24, bn = 256, bk = 24, dtype = i8, transpose = on".to_owned());

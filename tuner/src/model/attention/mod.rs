@@ -140,6 +140,7 @@ pub(super) fn traffic(plan: &Plan, problem: &TuningProblem) -> Option<Traffic> {
     let (spec, bytes) = (plan.spec(), f64::from(plan.spec().a.bytes()));
     Some(Traffic {
         dtype: spec.a,
+        tf32: false,
         flops: problem.executed_flops() as f64,
         issued_flops: 2.0 * pairs * kernel.multiplied(),
         l2_bytes: loads * kernel.columns() * bytes,
