@@ -192,6 +192,30 @@ def test_what_does_not_fit_a_known_launch_takes_the_long_way() -> None:
         _torch._linear_cuda(x, w.values, bias[1:], w.key)
 
 
+@pytest.mark.parametrize("block, bias", [((16, 16), False), ((16, 16), True), ((16, 8), False)])
+def test_f32_is_rounded_to_tf32_where_pytorch_allows_it(monkeypatch, block, bias) -> None:
+    asked = []
+    monkeypatch.setattr(_gpu, "capability_of", lambda index: (9, 0))
+    monkeypatch.setattr(_gpu, "_chosen", lambda index, pattern, facts, *_: asked.append(facts) or Loaded(facts, None))
+    w, x = matrix(64, 48, block, torch.float32), torch.randn(24, 48)
+    added = torch.randn(64) if bias else None
+    expected = torch.ops.bsr_gemm.linear(x, w.values, added, w.key)
+    for precision in ["highest", "high", "medium", "highest"]:
+        monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda precision=precision: precision)
+        found = _torch._linear_cuda(x, w.values, added, w.key)
+        torch.testing.assert_close(found, expected)
+        is_rounded = precision != "highest" and block == (16, 16)
+        # In TF32 operands are multiplied where they lie, so that a second call finds its product.
+        known = _launch.direct(x, w.values, added, w.key, False, "none")
+        assert (known is not None) == (is_rounded and not bias)
+        assert known is None or torch.equal(known, found)
+    exact = "transpose = off, b_layout = row, c_layout = row"
+    rounded = "transpose = off, b_layout = col, c_layout = col, tf32 = on"
+    assert [facts.partition("out = f32, ")[2] for facts in asked] == (
+        [exact, rounded] if block == (16, 16) else [exact]
+    )
+
+
 def test_padded_results_are_not_remembered() -> None:
     w, x = matrix(61, 48, (16, 8)), torch.randn(5, 48, dtype=torch.bfloat16)
     for _ in range(2):

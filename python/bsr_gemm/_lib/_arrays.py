@@ -200,6 +200,14 @@ def by_rows(kind: str, block: tuple[int, int]) -> bool:
     return kind == "f32" and max(block) > SMALL
 
 
+def in_tf32(kind: str, block: tuple[int, int], capability: tuple[int, int]) -> bool:
+    """Whether a GPU multiplies in TF32: PyTorch allows it (``torch.set_float32_matmul_precision``), and kernels of any layout have the block."""
+    if kind != "f32" or capability < (8, 0) or any(side % 16 for side in block):
+        return False
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.get_float32_matmul_precision() != "highest"
+
+
 def result_kind(kind: str) -> str:
     """The element type of a product of two matrices of this one."""
     return {"e4m3": "bf16", "e5m2": "bf16", "i8": "i32"}.get(kind, kind)

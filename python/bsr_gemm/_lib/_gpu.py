@@ -74,6 +74,11 @@ def _opened(index: int) -> Any:
     return gpu
 
 
+def capability_of(index: int) -> tuple[int, int]:
+    """The compute capability of a GPU."""
+    return torch.cuda.get_device_capability(index)
+
+
 def sparse_of(index: int, pattern: Any, kind: str) -> Any:
     """A pattern on a GPU, for values of an element type."""
 

@@ -22,6 +22,11 @@ _stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _device: Any = getattr(torch._C, "_cuda_getDevice", None)
 
 
+def _arithmetic(dtype: torch.dtype) -> Any:
+    """What a product is computed in, of operands of a type: of f32 PyTorch's setting decides whether in TF32."""
+    return dtype if dtype is not torch.float32 else torch.get_float32_matmul_precision()
+
+
 def direct(
     x: Tensor, weight: Tensor, bias: Tensor | None, pattern: str, transpose: bool, activation: str
 ) -> Tensor | None:
@@ -31,10 +36,12 @@ def direct(
     """
     where = x.get_device()
     dtype = x.dtype
+    # As `_arithmetic`, without a call.
+    how = dtype if dtype is not torch.float32 else torch.get_float32_matmul_precision()
     if bias is None:
-        ready = _layers.get((pattern, transpose, activation, where, dtype, x.shape, x.stride()))
+        ready = _layers.get((pattern, transpose, activation, where, how, x.shape, x.stride()))
     else:
-        ready = _layers.get((pattern, transpose, activation, where, dtype, x.shape, x.stride(), bias.dtype))
+        ready = _layers.get((pattern, transpose, activation, where, how, x.shape, x.stride(), bias.dtype))
     if ready is None:
         return None
     launch, shape, stride, blocks, outputs = ready
@@ -79,13 +86,18 @@ def linear(
 def _wide(
     x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, pattern: Pattern, transpose: bool, activation: str
 ) -> Tensor:
-    """The same of f32 and f64: what follows the product is computed by PyTorch, and larger blocks take copies that lie by rows of B and C."""
-    whole = out
-    if _arrays.by_rows(_arrays.kind_of(x), pattern.block):
+    """The same of f32 and f64: what follows the product is computed by PyTorch, and larger blocks take copies that lie by rows of B and C, but in TF32."""
+    whole, kind = out, _arrays.kind_of(x)
+    is_rounded = (
+        kind == "f32"
+        and not pattern.on_device
+        and _arrays.in_tf32(kind, pattern.block, _gpu.capability_of(x.device.index))
+    )
+    if _arrays.by_rows(kind, pattern.block) and not is_rounded:
         # A single row would lie either way.
         x = x if len(x) > 1 else x.expand(2, -1)
         x, whole = x.t().contiguous().t(), x.new_empty((out.shape[1], len(x))).t()
-    ready = _product(x, weight, whole, pattern, transpose, None, [])
+    ready = _product(x, weight, whole, pattern, transpose, None, [], is_rounded=is_rounded)
     whole = whole[: len(out)]
     result = activate(whole if bias is None else whole + bias, activation)
     if result.data_ptr() != out.data_ptr():
@@ -99,7 +111,7 @@ def _remember(x: Tensor, out: Tensor, bias: Tensor | None, pattern: Pattern, how
     """Lets calls with operands of the same shapes find their product."""
     if x.dtype is not out.dtype:
         return
-    key = (pattern.key, *how, x.get_device(), x.dtype, x.shape, x.stride())
+    key = (pattern.key, *how, x.get_device(), _arithmetic(x.dtype), x.shape, x.stride())
     saved = (ready.launch, tuple(out.shape), out.stride(), (pattern.nnzb, *pattern.block), (out.shape[1],))
     with _gpu._lock:
         if len(_layers) >= _gpu.READY:
@@ -112,9 +124,10 @@ def remember_as(x: Tensor, flat: Tensor, out: Tensor, bias: Tensor | None, how: 
     if not x.is_contiguous() or flat.data_ptr() != x.data_ptr():
         return
     end = () if bias is None else (bias.dtype,)
-    found = _layers.get((*how, x.get_device(), x.dtype, flat.shape, flat.stride(), *end))
+    place = (*how, x.get_device(), _arithmetic(x.dtype))
+    found = _layers.get((*place, flat.shape, flat.stride(), *end))
     if found is not None:
-        key = (*how, x.get_device(), x.dtype, x.shape, x.stride(), *end)
+        key = (*place, x.shape, x.stride(), *end)
         _layers[key] = (found[0], tuple(out.shape), out.stride(), *found[3:])
 
 
@@ -127,14 +140,16 @@ def _product(
     epilogue: str | None,
     further: list[tuple[str, Tensor]],
     second: Tensor | None = None,
+    is_rounded: bool = False,
 ) -> Any:
-    """Enqueues ``out = epilogue(x @ w.T)``; what it was, where every operand was multiplied where it lies.
+    """Enqueues ``out = epilogue(x @ w.T)``, of f32 that may be rounded to TF32; what it was, where every operand was multiplied where it lies.
 
     What the epilogue reads are vectors with an element for each output or for each row of ``x``, and matrices of C = out.T.
     """
     seen, result = operand_of(x), Result(out)
     (address, *lies), (place, *goes) = seen[1], result.argument
     facts = _facts(pattern, _arrays.kind_of(x), transpose, lies[2], result.is_col, _arrays.kind_of(out))
+    facts += ", tf32 = on" if is_rounded else ""
     loaded = _gpu.kernel_of(x.device.index, pattern, facts, x.shape[0], epilogue)
     matrices = (address, *transposed(*lies)), (place, *transposed(*goes))
     ready = enqueue(loaded, pattern, values_of(weight), matrices, further, second)

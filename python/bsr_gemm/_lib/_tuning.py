@@ -48,8 +48,8 @@ class Choice:
         return f"product   {self.product}\n{self.why}"
 
 
-def facts_of(w: BsrMatrix, product: str) -> str:
-    """What a product of a training step is, in the words of a spec."""
+def facts_of(w: BsrMatrix, product: str, capability: tuple[int, int]) -> str:
+    """What a product of a training step is on a GPU of a compute capability, in the words of a spec."""
     if product not in PRODUCTS:
         raise Error(f"the product {product!r}\n  help: it is one of {', '.join(PRODUCTS)}")
     kind = _arrays.kind_of(w.values)
@@ -59,8 +59,10 @@ def facts_of(w: BsrMatrix, product: str) -> str:
     facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {_arrays.result_kind(kind)}, "
     if product == "weight":
         return facts + "op = sdd, a_layout = col, b_layout = row"
-    lies = "row" if _arrays.by_rows(kind, w.block) else "col"
-    return facts + f"transpose = {'on' if product == 'input' else 'off'}, b_layout = {lies}, c_layout = {lies}"
+    is_rounded = _arrays.in_tf32(kind, w.block, capability)
+    lies = "row" if _arrays.by_rows(kind, w.block) and not is_rounded else "col"
+    layouts = f"transpose = {'on' if product == 'input' else 'off'}, b_layout = {lies}, c_layout = {lies}"
+    return facts + layouts + (", tf32 = on" if is_rounded else "")
 
 
 def _tokens(x: Any) -> int:
@@ -81,8 +83,9 @@ def explain(w: Any, x: Any, *, product: Product = "forward", transpose: bool = F
     the command `bsr explain` takes it: ``"H100 PCIe"``; by default it is the GPU of this machine, or else an NVIDIA H200.
     """
     matrix = as_matrix(w, "the weight")
-    facts = facts_of(matrix, "input" if transpose else product)
-    return _native.explain(matrix.pattern._native, facts, _tokens(x), _card(gpu), _tuned.settings().text())
+    card = _card(gpu)
+    facts = facts_of(matrix, "input" if transpose else product, card[1])
+    return _native.explain(matrix.pattern._native, facts, _tokens(x), card, _tuned.settings().text())
 
 
 def _card(name: str | None) -> tuple[str, tuple[int, int]]:
@@ -102,9 +105,10 @@ def tune(w: Any, x: Any, *, backward: bool = False, device: Any = None) -> list[
     """
     matrix, tokens = as_matrix(w, "the weight"), _tokens(x)
     products = PRODUCTS if backward else PRODUCTS[:1]
-    facts = [facts_of(matrix, product) for product in products]
     index = _gpu_for(matrix, device)
     from . import _gpu
+
+    facts = [facts_of(matrix, product, _gpu.capability_of(index)) for product in products]
 
     choices = []
     for product, fact in zip(products, facts):
@@ -191,7 +195,7 @@ def sweep(
     if engine not in ENGINES:
         raise Error(f"engine = {engine!r}\n  help: it is one of {', '.join(ENGINES)}")
     matrix, tokens = as_matrix(w, "the weight"), _tokens(x)
-    kernel = facts_of(matrix, product).replace("bn = 64, ", "")
+    kernel = facts_of(matrix, product, _card(None)[1]).replace("bn = 64, ", "")
     rows = 1 << (tokens - 1).bit_length()
     file = _written(matrix, _cache())
     extent = ("--k", str(rows)) if product == "weight" else ("--n", str(rows))

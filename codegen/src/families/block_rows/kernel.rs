@@ -88,7 +88,7 @@ impl KernelPlan for BlockRowsPlan {
             table::staging(staging, consumers, &regions, e.subtiles()),
             table::barriers(&m.ring),
             table::shared_memory(m.total, &self.arch),
-            table::store_order(e.overlapped.then(|| (t.sums() / 2, e.subtiles()))),
+            table::store_order(e.overlapped.then(|| (self.copied_registers(), e.subtiles()))),
         ]);
         rows.extend(self.workspace().map(|workspace| workspace.row(s.split)));
         rows.extend(self.fused.as_ref().map(|fused| {

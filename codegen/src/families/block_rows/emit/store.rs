@@ -43,7 +43,7 @@ pub(super) fn context(plan: &BlockRowsPlan) -> Store {
         Layout::ColMajor => ("%r_out_row", "%r_out_col"),
     };
     Store {
-        convert: if has_half_sums(plan) { "mov.b32" } else { convert(plan.spec.out) },
+        convert: if is_copied(plan) { "mov.b32" } else { convert(plan.spec.out) },
         subtiles: plan.epilogue.subtiles(),
         lead: "%p_store",
         pending: 0,
@@ -53,9 +53,9 @@ pub(super) fn context(plan: &BlockRowsPlan) -> Store {
     }
 }
 
-/// 16-bit values that a tile is packed to, two a register.
+/// Registers that a tile is packed or copied to.
 fn packed_count(plan: &BlockRowsPlan) -> u32 {
-    if plan.epilogue.overlapped { plan.tiling.sums() / 2 } else { 0 }
+    if plan.epilogue.overlapped { plan.copied_registers() } else { 0 }
 }
 
 /// The registers of a tile whose store is overlapped.
@@ -69,10 +69,15 @@ pub(super) fn packs_of_tile(plan: &BlockRowsPlan) -> Vec<Pack> {
 }
 
 fn pack(plan: &BlockRowsPlan, i: u32) -> Pack {
-    match has_half_sums(plan) {
+    match is_copied(plan) {
         true => Pack::copy(packed(i), sums(plan).name(i)),
         false => Pack::new("acc", i),
     }
+}
+
+/// Are sums kept as they are: pairs of f16, or of 32 bits?
+fn is_copied(plan: &BlockRowsPlan) -> bool {
+    has_half_sums(plan) || plan.spec.out.bytes() == 4
 }
 
 /// Are accumulators pairs of f16, as C takes them?
@@ -206,7 +211,11 @@ fn writes_32(plan: &BlockRowsPlan, staging: Staging, (first, t): (u32, u32), at:
 
 /// The register whose 32 bits are an element of C: a sum as it is, or what was made of it.
 fn accumulator_out(plan: &BlockRowsPlan, i: u32) -> String {
-    if plan.spec.out == Dtype::I32 { sums(plan).name(i) } else { format!("%f_acc{i}") }
+    match plan.spec.out {
+        _ if plan.epilogue.overlapped => packed(i),
+        Dtype::I32 => sums(plan).name(i),
+        _ => format!("%f_acc{i}"),
+    }
 }
 
 /// A thread writes pairs of columns, 2 bytes.

@@ -4,7 +4,7 @@ use super::precision::Precision;
 use super::tiling::Tiling;
 use crate::hopper::box_columns;
 use crate::plan::SparseTimesDense;
-use crate::{KernelSpec, Layout};
+use crate::{Dtype, KernelSpec, Layout};
 
 /// Bytes of a staging row: one 128-byte swizzle span, or less for narrow tiles.
 const SPAN: u32 = 128;
@@ -16,7 +16,7 @@ const MOST_SUBTILES: u32 = 4;
 /// The epilogue of one consumer warpgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epilogue {
-    /// The accumulators are packed to 16 bits when a tile ends and stored while the next tile's first WGMMAs run.
+    /// A copy of the accumulators, packed to 16 bits where C has these, is stored while the next tile's first WGMMAs run.
     pub(crate) overlapped: bool,
     /// Columns of a region.
     pub(crate) region_n: u32,
@@ -36,6 +36,15 @@ pub(crate) struct Epilogue {
     pub(crate) has_tile: bool,
 }
 
+/// Do the registers of a consumer hold a copy of its sums? One of 32 bits is made of TF32 products alone, which the spec's
+/// epilogue does not change.
+fn copy_fits(spec: &KernelSpec, tiling: &Tiling) -> bool {
+    match spec.out {
+        Dtype::F32 => spec.tf32.is_on() && spec.epilogue.is_none() && tiling.fits_with_copy(spec.acc, tiling.sums()),
+        _ => spec.out.bytes() == 2 && tiling.fits_with_packed(spec.acc),
+    }
+}
+
 impl Epilogue {
     pub(crate) fn new(
         spec: &KernelSpec,
@@ -53,11 +62,7 @@ impl Epilogue {
         let span = (inner * bytes).min(SPAN);
         Self {
             // An order of rows is written by all threads, through whose own registers it goes.
-            overlapped: bytes == 2
-                && !precision.promoted
-                && !has_tile
-                && !spec.permute.is_on()
-                && tiling.fits_with_packed(spec.acc),
+            overlapped: !precision.promoted && !has_tile && !spec.permute.is_on() && copy_fits(spec, tiling),
             region_n,
             regions: (tiling.row_groups(), tiling.wg_n / region_n),
             region_bytes: REGION * region_n * bytes,

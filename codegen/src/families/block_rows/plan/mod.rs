@@ -73,6 +73,11 @@ impl BlockRowsPlan {
 }
 
 impl BlockRowsPlan {
+    /// Registers of one consumer thread's copy of a tile, where its store is overlapped: two 16-bit values in each.
+    pub(crate) fn copied_registers(&self) -> u32 {
+        self.tiling.sums() * self.spec.out.bytes() / 4
+    }
+
     /// Registers of one consumer thread's accumulators.
     pub(crate) fn accumulators(&self) -> u32 {
         self.tiling.accumulators(self.spec.acc)

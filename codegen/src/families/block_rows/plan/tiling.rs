@@ -75,7 +75,12 @@ impl Tiling {
 
     /// Do they suffice for a packed copy of the tile, kept while the next one starts?
     pub(crate) fn fits_with_packed(&self, acc: Dtype) -> bool {
-        self.partials == 0 && self.roles.holds_with_packed(self.accumulators(acc), self.sums() / 2)
+        self.fits_with_copy(acc, self.sums() / 2)
+    }
+
+    /// Do they suffice for a copy of so many registers?
+    pub(crate) fn fits_with_copy(&self, acc: Dtype, registers: u32) -> bool {
+        self.partials == 0 && self.roles.holds_with_packed(self.accumulators(acc), registers)
     }
 
     /// Rows of C that one cluster computes.
