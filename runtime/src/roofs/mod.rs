@@ -143,6 +143,7 @@ impl Roofs {
     }
 
     /// TFLOP/s on f32 factors that are rounded to TF32: half of those on f16, as data sheets of tensor cores tell.
+    #[doc(hidden)]
     pub fn tf32(&self) -> Option<Rate> {
         self.tensor(Dtype::F16).map(|rate| Rate { value: rate.value / 2.0, ..rate })
     }
