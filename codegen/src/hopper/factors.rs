@@ -58,7 +58,7 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
         ));
     }
     if let Some(what) = along_k(spec, view.dense_type).filter(|_| view.dense == Layout::RowMajor) {
-        let quantised = match spec.b {
+        let otherwise = match spec.b {
             Dtype::F32 => ", or mma = mma_sync",
             _ => ", or quantise it with the quantise helper, which returns this layout",
         };
@@ -69,7 +69,7 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
                 format!(
                     "WGMMA reads {what} along K only: B[K, N] must be stored as [N, K], K contiguous; only 16-bit operands can be transposed during the load"
                 ),
-                format!("b_layout = col, and transpose B once: `Dense::to_layout`{quantised}"),
+                format!("b_layout = col, and transpose B once: `Dense::to_layout`{otherwise}"),
             ),
             true => PlanError::new(
                 "a_layout",
