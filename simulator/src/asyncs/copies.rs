@@ -120,10 +120,10 @@ impl Machine<'_> {
 
     fn read_source(&mut self, op: &Pending) -> Exec<Vec<u8>> {
         match &op.work {
-            Work::TileStore { map, coords, from, .. } => {
+            Work::TileStore { map, coords, from, add } => {
                 let map = self.map(*map)?;
                 self.gone(op, from.0)?;
-                self.read_tile(op, &map, coords, *from)
+                self.read_tile(op, &map, coords, *from, *add)
             }
             Work::Store { from, bytes, .. } | Work::Across { from, bytes, .. } => {
                 self.gone(op, from.0)?;
@@ -211,26 +211,21 @@ impl Machine<'_> {
     }
 
     /// The box as it is in shared memory, row after row without swizzle. Only what will be written is read.
-    fn read_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], from: Spot) -> Exec<Vec<u8>> {
+    fn read_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], from: Spot, add: bool) -> Exec<Vec<u8>> {
         let (cta, from) = from;
         let row_bytes = map.row_bytes();
         let mut out = vec![0u8; (map.row_count() * row_bytes) as usize];
         for r in 0..map.row_count() {
-            let row = map.row(coords, r);
-            if row.inside.is_empty() {
-                continue;
-            }
-            let e = map.element.bytes();
-            let (first, last) = (row.inside.start * e / 16, (row.inside.end * e).div_ceil(16));
-            let whole = map.dense() && first == 0 && last == row_bytes / 16;
+            let bytes = map.stored(&map.row(coords, r), add);
+            let whole = map.dense() && bytes == (0..row_bytes);
             if whole {
                 self.check_shared_read(&op.stamp, &op.view, cta, from + r * row_bytes, row_bytes)?;
             }
-            for unit in first..last {
+            for unit in bytes.start / 16..bytes.end.div_ceil(16) {
                 let at = map.unit(from, r, unit);
+                let (first, last) = (bytes.start.saturating_sub(unit * 16), (bytes.end - unit * 16).min(16));
                 if !whole {
-                    let end = (row.inside.end * e - unit * 16).min(16);
-                    self.check_shared_read(&op.stamp, &op.view, cta, at, end)?;
+                    self.check_shared_read(&op.stamp, &op.view, cta, at + first, last - first)?;
                 }
                 let to = (r * row_bytes + unit * 16) as usize;
                 out[to..to + 16].copy_from_slice(&self.ctas[cta].shared[at as usize..at as usize + 16]);
@@ -244,18 +239,14 @@ impl Machine<'_> {
         let row_bytes = map.row_bytes() as usize;
         let stamp = op.write_stamp.unwrap_or(op.stamp);
         let data = op.data.clone().unwrap_or_default();
-        let e = map.element.bytes() as usize;
         for (r, bytes) in data.chunks(row_bytes).enumerate() {
             let row = map.row(coords, r as u32);
-            if row.inside.is_empty() {
+            let stored = map.stored(&row, add);
+            if stored.is_empty() {
                 continue;
             }
-            let (from, to) = (row.inside.start as usize * e, row.inside.end as usize * e);
-            // Hardware clips a store at the tensor's end in pieces of 16 bytes, not in elements (AGREEMENT.md).
             let addr = base + row.start;
-            let end = addr + (to - from) as u64;
-            let over = if add { 0 } else { (end.next_multiple_of(16) - end) as usize };
-            let mut piece = bytes[from..(to + over).min(row_bytes)].to_vec();
+            let mut piece = bytes[stored.start as usize..stored.end as usize].to_vec();
             if !self.global.contains(addr, piece.len()) {
                 return self.outside(op, addr, piece.len());
             }

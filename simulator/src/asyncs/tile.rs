@@ -50,6 +50,17 @@ impl TensorMapDesc {
         Row { start: start + byte, inside: first as u32..last as u32 }
     }
 
+    /// The bytes of a row of the box that a store moves. Behind the tensor's end it writes what is left of 16 bytes of global
+    /// memory too, if the box has it, as the hardware does (AGREEMENT.md); a reduction adds elements alone. In front nothing
+    /// is added: a row of the tensor begins at such a boundary.
+    pub(crate) fn stored(&self, row: &Row, add: bool) -> std::ops::Range<u32> {
+        let e = self.element.bytes();
+        let (from, to) = (row.inside.start * e, row.inside.end * e);
+        let end = row.start + u64::from(to - from);
+        let over = if add || from == to { 0 } else { (end.next_multiple_of(16) - end) as u32 };
+        from..(to + over).min(self.row_bytes())
+    }
+
     /// The bytes of elements outside the tensor.
     pub(crate) fn fill(&self, out: &mut [u8]) {
         let nan: &[u8] = match self.element {
@@ -101,6 +112,22 @@ mod tests {
         assert_eq!(m.row(&[0, -1], 0), Row { start: 0, inside: 0..0 });
         assert_eq!(m.row(&[0, -1], 1), Row { start: 0, inside: 0..64 });
         assert_eq!(m.row(&[100, 0], 0), Row { start: 0, inside: 0..0 });
+    }
+
+    #[test]
+    fn a_clipped_store_ends_at_16_bytes_of_global_memory() {
+        let m = map([101, 10], [64, 8], Swizzle::B128);
+        let stored = |coords: [i64; 2], add| m.stored(&m.row(&coords, 0), add);
+        assert_eq!(stored([0, 0], false), 0..128);
+        // 202 bytes of a row; 208 are written.
+        assert_eq!((stored([64, 0], false), stored([64, 0], true)), (0..80, 0..74));
+        // From byte 136 on: the box's 72nd byte is the row's 208th.
+        assert_eq!(stored([68, 0], false), 0..72);
+        assert_eq!(stored([-3, 0], false), 6..128);
+        // No further than the box.
+        let m = map([101, 10], [16, 8], Swizzle::None);
+        assert_eq!(m.stored(&m.row(&[86, 0], 0), false), 0..32);
+        assert_eq!(m.stored(&m.row(&[101, 0], 0), false), 0..0);
     }
 
     #[test]

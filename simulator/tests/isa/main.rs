@@ -1,6 +1,7 @@
 //! What the parser takes and what each instruction does, against the ISA's tables and references in Rust.
 #![allow(clippy::unwrap_used)]
 
+mod clipped;
 mod double;
 mod epilogue;
 mod foreign;
