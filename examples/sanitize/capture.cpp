@@ -192,24 +192,36 @@ CUresult cuMemsetD16Async(CUdeviceptr at, unsigned short value, size_t count, CU
 CUresult cuMemsetD32Async(CUdeviceptr at, unsigned value, size_t count, CUstream) { return fill(at, value, count); }
 
 // Tensor maps.
-CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
-                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                                const cuuint32_t* steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
-                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+static CUresult encode(CUtensorMap* map, const TensorMap& of) {
   // Any bytes that tell it from others.
   const size_t number = tensor_maps().size() + 1;
   memset(map, 0x5a, sizeof *map);
   memcpy(map, &number, sizeof number);
-  remember(map, {type, reinterpret_cast<Address>(address), {dims, dims + rank}, {strides, strides + rank - 1},
-                 {box, box + rank}, {steps, steps + rank}, swizzle, fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
+  remember(map, of);
   return CUDA_SUCCESS;
+}
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                const cuuint32_t* steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+  return encode(map, {type, reinterpret_cast<Address>(address), {dims, dims + rank}, {strides, strides + rank - 1},
+                      {box, box + rank}, {steps, steps + rank}, swizzle, fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, {}, {}});
+}
+CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                 const cuuint64_t* dims, const cuuint64_t* strides, const int* lower, const int* upper,
+                                 cuuint32_t channels, cuuint32_t pixels, const cuuint32_t* steps, CUtensorMapInterleave,
+                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+  return encode(map, {type, reinterpret_cast<Address>(address), {dims, dims + rank}, {strides, strides + rank - 1},
+                      {channels, pixels}, {steps, steps + rank}, swizzle, fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+                      {lower, lower + rank - 2}, {upper, upper + rank - 2}});
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
-  const bool known = strcmp(symbol, "cuTensorMapEncodeTiled") == 0;
-  if (!known) fprintf(stderr, "capture: %s of the driver is not here\n", symbol);
-  *function = known ? reinterpret_cast<void*>(cuTensorMapEncodeTiled) : nullptr;
-  if (result) *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  *function = nullptr;
+  if (strcmp(symbol, "cuTensorMapEncodeTiled") == 0) *function = reinterpret_cast<void*>(cuTensorMapEncodeTiled);
+  if (strcmp(symbol, "cuTensorMapEncodeIm2col") == 0) *function = reinterpret_cast<void*>(cuTensorMapEncodeIm2col);
+  if (!*function) fprintf(stderr, "capture: %s of the driver is not here\n", symbol);
+  if (result) *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,

@@ -173,7 +173,16 @@ void after(CUpti_CallbackId id, const CUpti_CallbackData& call) {
     remember(of.tensorMap, {of.tensorDataType, reinterpret_cast<Address>(of.globalAddress),
                             {of.globalDim, of.globalDim + rank}, {of.globalStrides, of.globalStrides + rank - 1},
                             {of.boxDim, of.boxDim + rank}, {of.elementStrides, of.elementStrides + rank},
-                            of.swizzle, of.oobFill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
+                            of.swizzle, of.oobFill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, {}, {}});
+  } else if (id == CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeIm2col) {
+    const auto& of = *static_cast<const cuTensorMapEncodeIm2col_params*>(call.functionParams);
+    const auto rank = of.tensorRank;
+    remember(of.tensorMap, {of.tensorDataType, reinterpret_cast<Address>(of.globalAddress),
+                            {of.globalDim, of.globalDim + rank}, {of.globalStrides, of.globalStrides + rank - 1},
+                            {of.channelsPerPixel, of.pixelsPerColumn}, {of.elementStrides, of.elementStrides + rank},
+                            of.swizzle, of.oobFill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+                            {of.pixelBoxLowerCorner, of.pixelBoxLowerCorner + rank - 2},
+                            {of.pixelBoxUpperCorner, of.pixelBoxUpperCorner + rank - 2}});
   } else if (id == CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData) {
     const auto& of = *static_cast<const cuModuleLoadData_params*>(call.functionParams);
     state().modules[*of.module] = copy(of.image);
@@ -200,7 +209,8 @@ extern "C" int InitializeInjection() {
   bool ready = cuptiSubscribe(&subscriber, called, nullptr) == CUPTI_SUCCESS;
   for (CUpti_CallbackId id : {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
                               CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-                              CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeTiled, CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
+                              CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeTiled,
+                              CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeIm2col, CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
                               CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx, CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData})
     ready = ready && cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id) == CUPTI_SUCCESS;
   if (!ready) fprintf(stderr, "capture: CUPTI has another subscriber (a profiler?), so nothing is captured\n");

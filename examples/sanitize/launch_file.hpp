@@ -54,6 +54,8 @@ struct TensorMap {
   std::vector<unsigned> box, steps;
   int swizzle;
   bool fill_nan;
+  // Of im2col mode, whose box is channels per pixel and pixels per column.
+  std::vector<int> lower, upper;
 };
 
 using Encoded = std::array<unsigned char, sizeof(CUtensorMap)>;
@@ -223,7 +225,9 @@ class Writer {
     out << "{ buffer = \"" << area->name << "\", offset = " << map.address - area->start << ", type = \"" << type
         << "\", dims = " << list(map.dims) << ", strides = " << list(map.strides) << ", box = " << list(map.box)
         << ", element_strides = " << list(map.steps) << ", swizzle = " << spans[map.swizzle & 3]
-        << ", fill_nan = " << (map.fill_nan ? "true" : "false") << " }";
+        << ", fill_nan = " << (map.fill_nan ? "true" : "false");
+    if (!map.lower.empty()) out << ", im2col = { lower = " << list(map.lower) << ", upper = " << list(map.upper) << " }";
+    out << " }";
     return out.str();
   }
 

@@ -154,6 +154,7 @@ fn pass(argument: &Argument, buffers: &[Buffer]) -> PyResult<Param> {
                 boxed: boxed.clone(),
                 element_strides: element_strides.clone(),
                 swizzle: *swizzle,
+                im2col: None,
                 fill_nan: *fill_nan,
             };
             let map = map.of(&buffer.place).map_err(|what| refused(format!("`{}`: {what}", buffer.name)))?;

@@ -96,6 +96,7 @@ mod trace;
 pub use check::{Finding, FindingKind, Side};
 pub use coverage::{Coverage, Statement};
 pub use machine::global::{BufferId, GlobalMemory};
+pub use machine::im2col::Im2col;
 pub use machine::launch::{Fp8Accumulate, Launch, LaunchError, Options, Param};
 pub use machine::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
 pub use parse::{ParseError, Span};

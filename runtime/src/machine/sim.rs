@@ -208,6 +208,7 @@ pub(crate) fn describe(map: Tiled<'_>, offset: u64, buffer: BufferId) -> Result<
         box_dims: box_dims.to_vec(),
         element_strides: vec![1; dims.len()],
         swizzle: swizzle.ok_or(TensorMapError { operand, fault: TensorMapFault::Swizzle(swizzle_bytes) })?,
+        im2col: None,
         fill_nan: false,
     })
 }

@@ -204,7 +204,20 @@ impl Machine<'_> {
             let text = format!("a {}d copy through a tensor map of {rank} dimensions", t.coords.len());
             return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, text);
         }
-        let coords: Vec<i64> = t.coords.iter().map(|c| i64::from(self.value(who.w, lane, *c) as u32 as i32)).collect();
+        let mut coords: Vec<i64> =
+            t.coords.iter().map(|c| i64::from(self.value(who.w, lane, *c) as u32 as i32)).collect();
+        let wrong = match (&t.im2col, &map.im2col) {
+            (None, None) => None,
+            (Some(offsets), Some(mode)) => {
+                coords.extend(offsets.iter().map(|o| i64::from(self.value(who.w, lane, *o) as u16)));
+                map.misplaced(mode, &coords)
+            }
+            (None, Some(_)) => Some("a copy of a tile through a tensor map of im2col mode".into()),
+            (Some(_), None) => Some("an im2col copy through a tensor map of tiles".into()),
+        };
+        if let Some(text) = wrong {
+            return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, text);
+        }
         let Some(shared) = &t.shared else {
             return Ok(());
         };

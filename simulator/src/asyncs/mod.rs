@@ -2,6 +2,7 @@
 
 mod accumulators;
 mod copies;
+mod im2col;
 mod issue;
 mod maps;
 mod post;

@@ -12,10 +12,17 @@ pub(crate) struct Row {
     pub(crate) inside: std::ops::Range<u32>,
 }
 
+impl Row {
+    /// One of which nothing is inside the tensor.
+    pub(super) const OUTSIDE: Self = Self { start: 0, inside: 0..0 };
+}
+
 impl TensorMapDesc {
-    /// Elements of the box along a dimension. Along the innermost one TMA knows no stride.
+    /// Elements of the box along a dimension. Along the innermost one TMA knows no stride, and in im2col mode strides do not
+    /// change how many pixels are moved.
     pub(crate) fn extent(&self, d: usize) -> u32 {
-        if d == 0 { self.box_dims[0] } else { self.box_dims[d].div_ceil(self.element_strides[d]) }
+        let dense = d == 0 || self.im2col.is_some();
+        if dense { self.box_dims[d] } else { self.box_dims[d].div_ceil(self.element_strides[d]) }
     }
 
     pub(crate) fn row_count(&self) -> u32 {
@@ -26,27 +33,34 @@ impl TensorMapDesc {
         self.extent(0) * self.element.bytes()
     }
 
-    /// Row `r` of the box at `coords`.
+    /// Row `r` of the box at `coords`, behind which the offsets of im2col mode are.
     pub(crate) fn row(&self, coords: &[i64], r: u32) -> Row {
+        if let Some(mode) = &self.im2col {
+            return self.pixel(mode, coords, r);
+        }
         let mut rest = r;
         let mut start = 0u64;
-        let none = Row { start: 0, inside: 0..0 };
         for (d, c) in coords.iter().enumerate().take(self.dims.len()).skip(1) {
             let n = self.extent(d);
             let at = c + i64::from(rest % n * self.element_strides[d]);
             rest /= n;
             if at < 0 || at as u64 >= self.dims[d] {
-                return none;
+                return Row::OUTSIDE;
             }
             start += at as u64 * self.strides[d - 1];
         }
+        self.inner(coords[0], start)
+    }
+
+    /// A row from `x` on along the innermost dimension, of a line of the tensor that begins at `start`.
+    pub(super) fn inner(&self, x: i64, start: u64) -> Row {
         let (n, extent) = (i64::from(self.box_dims[0]), self.dims[0] as i64);
-        // coords[0] + j in 0..extent
-        let (first, last) = ((-coords[0]).max(0), (extent - coords[0]).min(n));
+        // x + j in 0..extent
+        let (first, last) = ((-x).max(0), (extent - x).min(n));
         if first >= last {
-            return none;
+            return Row::OUTSIDE;
         }
-        let byte = (coords[0] + first) as u64 * u64::from(self.element.bytes());
+        let byte = (x + first) as u64 * u64::from(self.element.bytes());
         Row { start: start + byte, inside: first as u32..last as u32 }
     }
 

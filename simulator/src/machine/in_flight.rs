@@ -24,7 +24,7 @@ pub(crate) type Spot = (usize, u32);
 /// What a copy moves.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
-    /// Rows of a tensor box to shared memory.
+    /// Rows of a tensor box to shared memory. Offsets of im2col mode are behind the coordinates.
     TileLoad {
         map: MapAt,
         coords: Vec<i64>,

@@ -2,6 +2,7 @@
 //! one is the simulator's.
 
 use super::global::{BufferId, GlobalMemory};
+use super::im2col::Im2col;
 use super::tensor_map::{Swizzle, TensorElement, TensorMapDesc};
 use crate::program::op::MapField;
 
@@ -18,6 +19,9 @@ const ELEMENT: usize = 101;
 const INTERLEAVE: usize = 102;
 const SWIZZLE: usize = 103;
 const FILL: usize = 104;
+/// Spatial dimensions of im2col mode, 0 for tiles, then three corners below and three above.
+const IM2COL: usize = 105;
+const CORNERS: usize = 106;
 /// What says that a tensor map is here.
 const MARK: usize = 124;
 const MARKED: u32 = 0x70a6_54d3;
@@ -61,6 +65,14 @@ pub(crate) fn write(of: &TensorMapDesc, memory: &GlobalMemory) -> [u8; MAP_BYTES
     of.strides.iter().enumerate().for_each(|(d, v)| set(MapField::Stride, d, *v));
     of.box_dims.iter().enumerate().for_each(|(d, v)| set(MapField::Box, d, u64::from(*v)));
     of.element_strides.iter().enumerate().for_each(|(d, v)| set(MapField::ElementStride, d, u64::from(*v)));
+    if let Some(mode) = &of.im2col {
+        map[IM2COL] = mode.lower.len() as u8;
+        let places = [CORNERS, CORNERS + 6].map(|from| (from..).step_by(2));
+        for (corners, places) in [&mode.lower, &mode.upper].into_iter().zip(places) {
+            // A corner has 16 bits at most.
+            corners.iter().zip(places).for_each(|(c, at)| put(&mut map, at, &(*c as i16).to_le_bytes()));
+        }
+    }
     map
 }
 
@@ -104,6 +116,12 @@ fn describe(map: &[u8; MAP_BYTES], memory: &GlobalMemory) -> Result<TensorMapDes
     else {
         return Err(format!("its swizzle mode has the number {}; 0 to 3 are modelled", map[SWIZZLE]));
     };
+    let spatial = usize::from(map[IM2COL]);
+    let corners = |from: usize| {
+        (0..spatial).map(|d| i32::from(i16::from_le_bytes([map[from + 2 * d], map[from + 2 * d + 1]]))).collect()
+    };
+    let im2col = (spatial > 0).then(|| Im2col { lower: corners(CORNERS), upper: corners(CORNERS + 6) });
+    let box_rank = if im2col.is_some() { 2 } else { rank };
     let words = |from: usize| (0..rank).map(move |d| word(map, from + 4 * d));
     let found = TensorMapDesc {
         buffer: BufferId(buffer),
@@ -111,10 +129,30 @@ fn describe(map: &[u8; MAP_BYTES], memory: &GlobalMemory) -> Result<TensorMapDes
         element,
         dims: words(EXTENTS).map(u64::from).collect(),
         strides: (1..rank).map(|d| long(map, STRIDES + 8 * (d - 1))).collect(),
-        box_dims: words(BOX).collect(),
+        box_dims: words(BOX).take(box_rank).collect(),
         element_strides: words(ELEMENT_STRIDES).collect(),
+        im2col,
         swizzle,
         fill_nan: map[FILL] != 0,
     };
     found.check(memory).map(|()| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_of_either_mode_is_read_as_it_was_written() {
+        let mut memory = GlobalMemory::new();
+        let id = memory.alloc(1 << 16, 16);
+        let mut map = TensorMapDesc::matrix(id, TensorElement::F16, [64, 32], 128, [32, 8], Swizzle::B64);
+        assert_eq!(read(&write(&map, &memory), &memory), Some(Ok(map.clone())));
+        map.dims = vec![64, 7, 5, 3];
+        map.strides = vec![128, 128 * 7, 128 * 35];
+        map.box_dims = vec![32, 300];
+        map.element_strides = vec![1, 2, 1, 1];
+        map.im2col = Some(Im2col { lower: vec![-1, -2], upper: vec![1, -3] });
+        assert_eq!(read(&write(&map, &memory), &memory), Some(Ok(map)));
+    }
 }

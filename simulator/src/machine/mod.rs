@@ -4,6 +4,7 @@ pub(crate) mod cta;
 mod dependent;
 mod exchange;
 pub(crate) mod global;
+pub(crate) mod im2col;
 pub(crate) mod in_flight;
 pub(crate) mod launch;
 mod local;

@@ -1,6 +1,7 @@
 //! Tensor maps: how a tensor copy finds its elements.
 
 use super::global::{BufferId, GlobalMemory};
+use super::im2col::Im2col;
 
 /// Element type of a tensor map. TMA moves bytes: only the size and the fill value depend on it, but for `Tf32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +105,13 @@ pub struct TensorMapDesc {
     pub dims: Vec<u64>,
     /// Byte strides of dimensions 1 and up (one fewer than `dims`).
     pub strides: Vec<u64>,
-    /// The box in elements, innermost first.
+    /// The box in elements, innermost first; in im2col mode channels per pixel and pixels per column.
     pub box_dims: Vec<u32>,
-    /// Element strides of the box; all 1 for a dense box. The innermost one is ignored, as the hardware does.
+    /// Element strides of the box; all 1 for a dense box. The innermost one is ignored, as the hardware does. In im2col mode
+    /// steps of the filter along each dimension.
     pub element_strides: Vec<u32>,
+    /// The mode of copies; tiles if there is none.
+    pub im2col: Option<Im2col>,
     /// Shared-memory swizzle.
     pub swizzle: Swizzle,
     /// Out-of-bounds elements read as NaN instead of zero (floating-point elements only).
@@ -133,6 +137,7 @@ impl TensorMapDesc {
             strides: vec![row_stride],
             box_dims: box_dims.to_vec(),
             element_strides: vec![1, 1],
+            im2col: None,
             swizzle,
             fill_nan: false,
         }
@@ -150,15 +155,16 @@ impl TensorMapDesc {
         if self.swizzle == Swizzle::None { inner } else { self.swizzle.span() }
     }
 
-    /// The rules of `cuTensorMapEncodeTiled`.
+    /// The rules of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`.
     pub(crate) fn check(&self, memory: &GlobalMemory) -> Result<(), String> {
         let rank = self.dims.len();
         if !(1..=5).contains(&rank) {
             return Err(format!("a tensor map has 1 to 5 dimensions, this one {rank}"));
         }
-        if self.strides.len() + 1 != rank || self.box_dims.len() != rank || self.element_strides.len() != rank {
+        let box_rank = if self.im2col.is_some() { 2 } else { rank };
+        if self.strides.len() + 1 != rank || self.box_dims.len() != box_rank || self.element_strides.len() != rank {
             return Err(format!(
-                "rank {rank} needs {} strides, {rank} box dimensions and {rank} element strides; it has {}, {} and {}",
+                "rank {rank} needs {} strides, {box_rank} box dimensions and {rank} element strides; it has {}, {} and {}",
                 rank - 1,
                 self.strides.len(),
                 self.box_dims.len(),
@@ -175,8 +181,11 @@ impl TensorMapDesc {
         if let Some(d) = self.dims.iter().find(|d| **d == 0 || **d > 1 << 32) {
             return Err(format!("an extent is 1 to 2^32, not {d}"));
         }
-        if let Some(b) = self.box_dims.iter().find(|b| !(1..=256).contains(*b)) {
-            return Err(format!("a box dimension is 1 to 256, not {b}"));
+        for (d, b) in self.box_dims.iter().enumerate() {
+            let most = if d == 1 && self.im2col.is_some() { 1024 } else { 256 };
+            if !(1..=most).contains(b) {
+                return Err(format!("box dimension {d} is 1 to {most}, not {b}"));
+            }
         }
         if let Some(s) = self.strides.iter().find(|s| **s % 16 != 0 || **s >= 1 << 40) {
             return Err(format!("a stride is a multiple of 16 below 2^40, not {s}"));
@@ -194,6 +203,6 @@ impl TensorMapDesc {
                 self.swizzle.span()
             ));
         }
-        Ok(())
+        self.im2col.as_ref().map_or(Ok(()), |mode| self.check_im2col(mode))
     }
 }

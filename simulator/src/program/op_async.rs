@@ -72,6 +72,8 @@ pub(crate) struct Tensor {
     pub(crate) shared: Option<Addr>,
     pub(crate) map: Addr,
     pub(crate) coords: Vec<Src>,
+    /// The offsets of im2col mode; none of a tile.
+    pub(crate) im2col: Option<Vec<Src>>,
     pub(crate) barrier: Option<Addr>,
     pub(crate) multicast: Option<Src>,
 }

@@ -118,7 +118,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "cp.async.bulk.tensor.{1d..5d} load (.multicast::cluster), store, prefetch; cp.reduce.async.bulk.tensor .add",
         "",
-        "tile mode; L2 hints ignored",
+        ".tile, and .im2col of 3d to 5d (.im2col_no_offs to global memory); L2 hints ignored",
     ),
     i("cp.async.bulk global/shared/cluster copies, prefetch; cp.reduce.async.bulk .add", "", "multiples of 16 bytes"),
     i("cp.async.bulk.commit_group wait_group[.read]", "", ""),

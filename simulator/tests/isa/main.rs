@@ -7,6 +7,7 @@ mod epilogue;
 mod foreign;
 mod formats;
 mod fp8;
+mod im2col;
 mod instructions;
 mod maps;
 mod mma;

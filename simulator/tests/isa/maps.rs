@@ -46,6 +46,7 @@ fn run_at(text: &str, place: u32) -> Result<(Report, Vec<u32>), String> {
         box_dims: vec![32],
         element_strides: vec![1],
         swizzle: Swizzle::None,
+        im2col: None,
         fill_nan: false,
     };
     let fields = vec![

@@ -92,6 +92,7 @@ fn copies_of_every_rank() {
             box_dims: box_dims.clone(),
             element_strides: vec![1; rank],
             swizzle: Swizzle::None,
+            im2col: None,
             fill_nan: false,
         };
         // One past the end in dimension 1 where there is one: zeros there.

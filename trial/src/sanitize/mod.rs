@@ -23,4 +23,4 @@ pub use findings::{Allow, Line, Place, Problem, allow, check, rule};
 pub use report::{Subject, as_json, text, verdict};
 pub use results::{After, Buffer};
 pub use run::{Checked, Limits, Prepared, entry};
-pub use tensor_map::TensorMap;
+pub use tensor_map::{Corners, TensorMap};

@@ -1,12 +1,13 @@
-//! Tensor maps, as `cuTensorMapEncodeTiled` takes them.
+//! Tensor maps, as `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` take them.
 
-use bsr_simulator::{Swizzle, TensorMapDesc};
+use bsr_simulator::{Im2col, Swizzle, TensorMapDesc};
 use serde::Deserialize;
 
 use super::buffer::Placed;
 use super::element::Element;
 
-/// A tensor map, as `cuTensorMapEncodeTiled` takes it: dimensions innermost first. What is left out follows from the buffer.
+/// A tensor map, as `cuTensorMapEncodeTiled` takes it, or `cuTensorMapEncodeIm2col`: dimensions innermost first. What is left
+/// out follows from the buffer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TensorMap {
@@ -22,17 +23,29 @@ pub struct TensorMap {
     pub dims: Option<Vec<u64>>,
     /// Bytes from one line, plane and so on to the next; dense by default.
     pub strides: Option<Vec<u64>>,
-    /// The box in elements.
+    /// The box in elements; in im2col mode channels per pixel and pixels per column.
     #[serde(rename = "box")]
     pub boxed: Vec<u32>,
     /// Element strides; 1 by default.
     pub element_strides: Option<Vec<u32>>,
+    /// The corners of the pixel box in im2col mode.
+    pub im2col: Option<Corners>,
     /// Bytes of the swizzle's span: 0, 32, 64 or 128.
     #[serde(default)]
     pub swizzle: u32,
     /// Elements outside are NaN and not zero.
     #[serde(default)]
     pub fill_nan: bool,
+}
+
+/// The corners of the pixel box of an im2col tensor map, innermost dimension first.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Corners {
+    /// The first pixel.
+    pub lower: Vec<i32>,
+    /// The last pixel, counted from the last one of the tensor.
+    pub upper: Vec<i32>,
 }
 
 impl TensorMap {
@@ -69,6 +82,7 @@ impl TensorMap {
             dims,
             strides,
             box_dims: self.boxed.clone(),
+            im2col: self.im2col.clone().map(|Corners { lower, upper }| Im2col { lower, upper }),
             swizzle,
             fill_nan: self.fill_nan,
         })

@@ -50,21 +50,52 @@ fn map_and_coords(cx: &mut Context<'_>, i: usize, rank: usize) -> Parsed<(Addr, 
     Ok((map, coords))
 }
 
+/// Modes that Hopper does not have.
+const LATER_MODES: [&str; 4] = ["tile::gather4", "tile::scatter4", "im2col::w", "im2col::w::128"];
+
+/// Takes the mode of a copy: whether it is im2col, by its word, and not a tile.
+fn im2col(cx: &mut Context<'_>, rank: usize, word: &str) -> Parsed<bool> {
+    if cx.eat("tile") {
+        return Ok(false);
+    }
+    if let Some(mode) = cx.eat_any(&LATER_MODES) {
+        return cx.error(cx.instr.span, format!("`.{mode}` is not modelled: the first target that has it is sm_100"));
+    }
+    let yes = cx.eat(word);
+    if yes && rank < 3 {
+        return cx.error(cx.instr.span, format!("`.{word}` is of tensors with 3 to 5 dimensions, not {rank}"));
+    }
+    Ok(yes)
+}
+
+/// The offsets of im2col mode, one for each spatial dimension.
+fn offsets(cx: &mut Context<'_>, i: usize, rank: usize) -> Parsed<Vec<Src>> {
+    let list = cx.vector(i)?;
+    if list.len() != rank - 2 {
+        let text = format!("a {rank}d im2col copy takes {} offsets; {} are given", rank - 2, list.len());
+        return cx.error(cx.operand(i)?.span, text);
+    }
+    list.into_iter().map(|offset| cx.src_of(offset, Ty::B16)).collect()
+}
+
 fn tensor(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
     let rank = cx.choose(&[("1d", 1), ("2d", 2), ("3d", 3), ("4d", 4), ("5d", 5)])?;
     if prefetch {
         cx.need(&["L2"])?;
         cx.need(&["global"])?;
-        cx.eat("tile");
+        let im2col = im2col(cx, rank, "im2col")?;
         let hint = usize::from(cx.eat("L2::cache_hint"));
-        cx.count(1 + hint, 1 + hint)?;
+        let at = 1 + usize::from(im2col);
+        cx.count(at + hint, at + hint)?;
         let (map, coords) = map_and_coords(cx, 0, rank)?;
-        policy(cx, hint, 1)?;
+        let im2col = if im2col { Some(offsets(cx, 1, rank)?) } else { None };
+        policy(cx, hint, at)?;
         return Ok(Op::Tensor(Box::new(Tensor {
             way: Way::Prefetch,
             shared: None,
             map,
             coords,
+            im2col,
             barrier: None,
             multicast: None,
         })));
@@ -79,28 +110,31 @@ fn tensor(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
             cx.need(&["add"])?;
             way = Way::ReduceAdd;
         }
-        cx.eat("tile");
+        // A store has no offsets: the pixels are the filter's corners.
+        let im2col = im2col(cx, rank, "im2col_no_offs")?.then(|| vec![Src::Imm(0); rank - 2]);
         cx.need(&["bulk_group"])?;
         let hint = usize::from(cx.eat("L2::cache_hint"));
         cx.count(2 + hint, 2 + hint)?;
         let (map, coords) = map_and_coords(cx, 0, rank)?;
         let shared = Some(cx.addr(1, Space::SharedCta)?);
         policy(cx, hint, 2)?;
-        return Ok(Op::Tensor(Box::new(Tensor { way, shared, map, coords, barrier: None, multicast: None })));
+        return Ok(Op::Tensor(Box::new(Tensor { way, shared, map, coords, im2col, barrier: None, multicast: None })));
     }
     let space = cx.choose(SHARED)?;
     cx.need(&["global"])?;
-    cx.eat("tile");
+    let im2col = im2col(cx, rank, "im2col")?;
     cx.need(&["mbarrier::complete_tx::bytes"])?;
     let multi = usize::from(cx.eat("multicast::cluster"));
     let hint = usize::from(cx.eat("L2::cache_hint"));
-    cx.count(3 + multi + hint, 3 + multi + hint)?;
+    let at = 3 + usize::from(im2col);
+    cx.count(at + multi + hint, at + multi + hint)?;
     let shared = Some(cx.addr(0, space)?);
     let (map, coords) = map_and_coords(cx, 1, rank)?;
     let barrier = Some(cx.addr(2, space)?);
-    let multicast = if multi == 1 { Some(cx.src(3, Ty::B16)?) } else { None };
-    policy(cx, hint, 3 + multi)?;
-    Ok(Op::Tensor(Box::new(Tensor { way: Way::ToShared, shared, map, coords, barrier, multicast })))
+    let im2col = if im2col { Some(offsets(cx, 3, rank)?) } else { None };
+    let multicast = if multi == 1 { Some(cx.src(at, Ty::B16)?) } else { None };
+    policy(cx, hint, at + multi)?;
+    Ok(Op::Tensor(Box::new(Tensor { way: Way::ToShared, shared, map, coords, im2col, barrier, multicast })))
 }
 
 fn policy(cx: &mut Context<'_>, hint: usize, i: usize) -> Parsed<()> {
