@@ -88,14 +88,31 @@ pub(crate) fn multiply<T: Element>(c: &mut [T], a: &[T], b: &[T], n: usize, k: u
     }
 }
 
+/// C += A * B, row-major, `n` columns, of an A of `k` elements in each row, whose places along K are `at`.
+pub(crate) fn multiply_sparse<T: Element>(c: &mut [T], a: &[T], at: &[u32], b: &[T], n: usize, k: usize) {
+    let rows = a.chunks_exact(k).zip(at.chunks_exact(k));
+    for (row, (a, at)) in c.chunks_exact_mut(n).zip(rows) {
+        for (x, place) in a.iter().zip(at) {
+            for (c, y) in row.iter_mut().zip(&b[*place as usize * n..]) {
+                *c = c.plus(*x, *y);
+            }
+        }
+    }
+}
+
 /// C += A * B of integers. The sum of one instruction's products fits 32 bits; the accumulator wraps, or stops at the
 /// ends of its range.
 pub(crate) fn multiply_integers(c: &mut [i32], a: &[i32], b: &[i32], n: usize, k: usize, saturate: bool) {
+    add_integers(c, saturate, |c| multiply(c, a, b, n, k));
+}
+
+/// Adds what `multiply` adds; the accumulator wraps, or stops at the ends of its range.
+pub(crate) fn add_integers(c: &mut [i32], saturate: bool, multiply: impl FnOnce(&mut [i32])) {
     if !saturate {
-        return multiply(c, a, b, n, k);
+        return multiply(c);
     }
     let mut sums = vec![0; c.len()];
-    multiply(&mut sums, a, b, n, k);
+    multiply(&mut sums);
     for (c, s) in c.iter_mut().zip(sums) {
         *c = c.saturating_add(s);
     }

@@ -15,6 +15,15 @@ pub(super) fn multiply(c: &mut [f32], a: &[f32], b: &[f32], n: usize, k: usize) 
     }
 }
 
+/// The same of a sparse A, whose `k` elements in each row are at these places along K.
+pub(super) fn multiply_sparse(c: &mut [f32], a: &[f32], at: &[u32], b: &[f32], n: usize, k: usize) {
+    for (row, (a, at)) in c.chunks_mut(n).zip(a.chunks(k).zip(at.chunks(k))) {
+        for (j, c) in row.iter_mut().enumerate() {
+            *c = sum(*c, a.iter().zip(at).map(|(x, place)| x * b[*place as usize * n + j]));
+        }
+    }
+}
+
 /// The accumulator and the products of one instruction, summed as [`Fp8Accumulate::Reduced`] says.
 fn sum(accumulator: f32, products: impl Iterator<Item = f32> + Clone) -> f32 {
     let addends = products.chain([accumulator]);

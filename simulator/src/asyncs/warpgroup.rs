@@ -88,6 +88,7 @@ impl Machine<'_> {
             );
         }
         self.check_fence(who, op)?;
+        self.metadata_is_defined(who, op)?;
         if scale != 0 {
             self.accumulators_are_defined(who, op)?;
         }
@@ -155,16 +156,14 @@ impl Machine<'_> {
         for r in &op.d {
             wg.writing[*r as usize] = number + 1;
         }
-        if let WgA::Regs(a) = &op.a {
-            for r in a {
-                wg.reading[*r as usize] = number + 1;
-            }
+        for r in op.inputs() {
+            wg.reading[r as usize] = number + 1;
         }
         wg.issued += 1;
         if self.warpgroups[group].get(number).is_some_and(|o| o.joined == ALL) {
             let cta = self.warps[w].cta;
             let start = self.ctas[cta].tensor_free.max(now);
-            let due = start + u64::from(op.n * op.k) * u64::from(op.a_ty.bits()) / 512;
+            let due = start + u64::from(op.n * op.stored_k()) * u64::from(op.a_ty.bits()) / 512;
             self.ctas[cta].tensor_free = due;
             self.cost.tensor_cycles += due - start;
             let g = &mut self.warpgroups[group];
@@ -193,11 +192,7 @@ impl Machine<'_> {
                 "the first wgmma.mma_async of the warp has no wgmma.fence before it",
             );
         }
-        let a: &[u32] = match &op.a {
-            WgA::Regs(r) => r,
-            WgA::Desc(_) => &[],
-        };
-        let dirty = op.d.iter().chain(a).find(|r| wg.touched[**r as usize].0 > wg.fence).copied();
+        let dirty = op.d.iter().copied().chain(op.inputs()).find(|r| wg.touched[*r as usize].0 > wg.fence);
         if let Some(r) = dirty {
             let pc = wg.touched[r as usize].1;
             let name = self.register_name(r);

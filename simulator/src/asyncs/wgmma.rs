@@ -6,7 +6,7 @@
 
 use super::reduced;
 use crate::address::SHARED_BASE;
-use crate::arithmetic::product::{Element, multiply, multiply_integers};
+use crate::arithmetic::product::{Element, add_integers, multiply, multiply_integers, multiply_sparse};
 use crate::check::FindingKind;
 use crate::machine::launch::Fp8Accumulate;
 use crate::machine::tensor_map::Swizzle;
@@ -110,18 +110,27 @@ impl Machine<'_> {
 
     /// Carries out an operation of a warpgroup.
     pub(crate) fn wgmma(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> Exec<()> {
-        let (n, k) = (w.n as usize, w.k as usize);
+        let (n, k) = (w.n as usize, w.stored_k() as usize);
+        let places = match w.sparse {
+            Some(sparse) => Some(self.places(self.warps_of(group).1, op.pc, w, sparse)?),
+            None => None,
+        };
         if w.d_ty == Ty::S32 {
             let (a, b) = self.wgmma_operands::<i32>(group, op, w)?;
             let acc = self.load_accumulators::<i32>(group, op, w);
-            multiply_integers(acc, &a, &b, n, k, w.saturate);
+            match &places {
+                Some(at) => add_integers(acc, w.saturate, |c| multiply_sparse(c, &a, at, &b, n, k)),
+                None => multiply_integers(acc, &a, &b, n, k, w.saturate),
+            }
         } else {
             let (a, b) = self.wgmma_operands::<f32>(group, op, w)?;
             let reduced = w.a_ty.bits() == 8 && self.options.fp8 == Fp8Accumulate::Reduced;
             let acc = self.load_accumulators::<f32>(group, op, w);
-            match reduced {
-                true => reduced::multiply(acc, &a, &b, n, k),
-                false => multiply(acc, &a, &b, n, k),
+            match (&places, reduced) {
+                (None, true) => reduced::multiply(acc, &a, &b, n, k),
+                (None, false) => multiply(acc, &a, &b, n, k),
+                (Some(at), true) => reduced::multiply_sparse(acc, &a, at, &b, n, k),
+                (Some(at), false) => multiply_sparse(acc, &a, at, &b, n, k),
             }
         }
         if w.d_ty == Ty::F16 {
@@ -132,14 +141,15 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A and B, row-major.
+    /// A as it is stored, and B, row-major.
     fn wgmma_operands<T: Element>(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> Exec<(Vec<T>, Vec<T>)> {
         let (cta, first) = self.warps_of(group);
         let per_unit = 16 / w.a_ty.bytes();
         let a = match &w.a {
             WgA::Desc(_) => {
                 let d = Descriptor::decode(op.desc_a);
-                let (lines, units) = if w.trans_a { (w.k, 64 / per_unit) } else { (64, w.k / per_unit) };
+                let k = w.stored_k();
+                let (lines, units) = if w.trans_a { (k, 64 / per_unit) } else { (64, k / per_unit) };
                 let bytes = self.operand(op, cta, d, w.trans_a, lines, units)?;
                 unpack(&bytes, w.a_ty, lines as usize, w.trans_a, w.negate_a)
             }
@@ -159,7 +169,7 @@ impl Machine<'_> {
 
     /// A from registers: thread `l` of warp `q` holds rows 16q + l/4 (and + 8), neighbours along k in a register.
     fn a_fragment<T: Element>(&self, first: usize, regs: &[u32], w: &Wgmma) -> Vec<T> {
-        let k = w.k as usize;
+        let k = w.stored_k() as usize;
         let per = 4 / w.a_ty.bytes() as usize;
         let mut out = vec![T::default(); 64 * k];
         for q in 0..4 {

@@ -65,7 +65,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn register_is_defined(&mut self, who: Who, r: u32) -> Exec<()> {
+    pub(crate) fn register_is_defined(&mut self, who: Who, r: u32) -> Exec<()> {
         let missing = who.mask & !self.warps[who.w].defined[r as usize];
         if missing == 0 {
             return Ok(());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::context::{Context, Names, Symbol};
 use super::decode::decode;
 use super::globals::Globals;
-use super::op::{Op, Order, PredSrc, Way, WgA};
+use super::op::{Op, Order, PredSrc, Way};
 use super::target::{Level, available_name};
 use super::types::{Space, Ty};
 use super::uses::Uses;
@@ -149,9 +149,7 @@ fn tensor_registers(code: &[Inst]) -> HashSet<u32> {
     for i in code {
         if let Op::Wgmma(w) = &i.op {
             set.extend(w.d.iter().copied());
-            if let WgA::Regs(a) = &w.a {
-                set.extend(a.iter().copied());
-            }
+            set.extend(w.inputs());
         }
     }
     set

@@ -10,6 +10,15 @@ pub(crate) enum WgA {
     Regs(Vec<Reg>),
 }
 
+/// What says where the elements of a sparse A belong: half of each row, or more exactly of each two or four neighbours, is zero
+/// and not stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sparse {
+    pub(crate) metadata: Reg,
+    /// Which two threads of four have the metadata, of types of 16 and 32 bits.
+    pub(crate) selector: u32,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Wgmma {
     pub(crate) n: u32,
@@ -27,6 +36,23 @@ pub(crate) struct Wgmma {
     pub(crate) trans_b: bool,
     /// Integers: sums stop at the ends of the range instead of wrapping.
     pub(crate) saturate: bool,
+    pub(crate) sparse: Option<Sparse>,
+}
+
+impl Wgmma {
+    /// Elements of a row of A that are stored.
+    pub(crate) fn stored_k(&self) -> u32 {
+        if self.sparse.is_some() { self.k / 2 } else { self.k }
+    }
+
+    /// The registers that the tensor core reads beside accumulators.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = Reg> {
+        let a: &[Reg] = match &self.a {
+            WgA::Regs(all) => all,
+            WgA::Desc(_) => &[],
+        };
+        a.iter().copied().chain(self.sparse.map(|sparse| sparse.metadata))
+    }
 }
 
 /// `mma.sync`: D = A * B + C over one warp.

@@ -129,6 +129,11 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "A by descriptor or registers; transposes for 16-bit types; integers wrap, or .satfinite",
     ),
     i(
+        "wgmma.mma_async.sp.sync.aligned.m64nNkK",
+        "the same",
+        "K is twice as large; metadata that are not valid are a finding",
+    ),
+    i(
         "mma.sync.aligned.{m16n8k8,m16n8k16,m16n8k32,m16n8k4,m8n8k4}.row.col",
         "f32 f16 += f16 bf16 tf32 e4m3 e5m2; s32 += s8 u8; f64 += f64",
         "8-bit floats k32 into f32, integers k16 and k32 (wrap, or .satfinite), tf32 k8, f64 m8n8k4 and m16n8 k4, k8 and k16, other floats k8 and k16",

@@ -200,6 +200,7 @@ const NEEDS: &[Need] = &[
     need("mma", &["e4m3|e5m2"], Sm89, (8, 4)),
     need("wgmma", &[], Sm90a, (8, 0)),
     need("wgmma", &["s8", "u8"], Sm90a, (8, 4)),
+    need("wgmma", &["sp"], Sm90a, (8, 2)),
 ];
 
 /// What the named target, older than sm_90, got in a later version of PTX than sm_90 had it in.

@@ -20,9 +20,11 @@ impl Uses {
             pred_writes: preds.1.into(),
         };
         if let Op::Wgmma(w) = op {
-            // The accumulators are read where scale-d says so: its own check knows. They are written in any case.
+            // The accumulators are read where scale-d says so, and metadata by some threads: checks of their own know. Accumulators
+            // are written in any case.
+            let own = |r: &u32| w.d.contains(r) || w.sparse.is_some_and(|sparse| sparse.metadata == *r);
             let is_a = |r: &u32| matches!(&w.a, WgA::Regs(a) if a.contains(r));
-            uses.reads = reads.iter().copied().filter(|r| !w.d.contains(r) || is_a(r)).collect();
+            uses.reads = reads.iter().copied().filter(|r| !own(r) || is_a(r)).collect();
             uses.writes = w.d.clone().into_boxed_slice();
         }
         uses

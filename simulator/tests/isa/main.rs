@@ -19,4 +19,5 @@ mod targets;
 mod tensor;
 mod wgmma;
 mod wgmma8;
+mod wgmma_sp;
 mod wmma;

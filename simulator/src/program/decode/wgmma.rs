@@ -1,7 +1,7 @@
 //! `wgmma`: the warpgroup's asynchronous matrix multiply.
 
 use super::super::context::Context;
-use super::super::op::{Op, WgA, Wgmma};
+use super::super::op::{Op, Sparse, WgA, Wgmma};
 use super::super::types::Ty;
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -38,6 +38,7 @@ fn shape(word: &str) -> Option<(u32, u32)> {
 }
 
 fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
+    let sparse = cx.eat("sp");
     cx.sync_aligned()?;
     let Some((n, k)) = cx.peek().and_then(shape) else {
         return cx.bad_modifier("a shape .m64nNkK");
@@ -60,9 +61,10 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         Ty::S8 | Ty::U8 => cx.ty(&[Ty::S8, Ty::U8])?,
         same => cx.ty(&[same])?,
     };
-    let wanted = 256 / a_ty.bits();
+    let wanted = if sparse { 512 } else { 256 } / a_ty.bits();
     if k != wanted {
-        return cx.error(cx.instr.span, format!("wgmma of .{} has k = {wanted}; this says {k}", a_ty.name()));
+        let kind = if sparse { "sparse wgmma" } else { "wgmma" };
+        return cx.error(cx.instr.span, format!("{kind} of .{} has k = {wanted}; this says {k}", a_ty.name()));
     }
     let integer = d_ty == Ty::S32;
     let saturate = early || (integer && cx.eat("satfinite"));
@@ -81,7 +83,9 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
     } else {
         2
     };
-    let count = if integer { 4 } else { 6 + transposes };
+    // Metadata and its selector are behind B.
+    let after_b = if sparse { 5 } else { 3 };
+    let count = after_b + if integer { 1 } else { 3 + transposes };
     cx.count(count, count)?;
     let list = cx.vector(0)?;
     let registers = if d_ty == Ty::F16 { n / 4 } else { n / 2 } as usize;
@@ -103,7 +107,8 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         WgA::Desc(cx.src(1, Ty::B64)?)
     };
     let b = cx.src(2, Ty::B64)?;
-    let scale_d = cx.pred(3)?;
+    let sparse = if sparse { Some(metadata(cx, a_ty)?) } else { None };
+    let scale_d = cx.pred(after_b)?;
     let sign = |cx: &Context<'_>, i: usize| -> Parsed<bool> {
         match cx.imm(i)? as i64 {
             1 => Ok(false),
@@ -111,7 +116,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
             v => cx.error(cx.operand(i)?.span, format!("this scale is 1 or -1; {v} is neither")),
         }
     };
-    let (negate_a, negate_b) = if integer { (false, false) } else { (sign(cx, 4)?, sign(cx, 5)?) };
+    let (negate_a, negate_b) = if integer { (false, false) } else { (sign(cx, after_b + 1)?, sign(cx, after_b + 2)?) };
     let flag = |cx: &Context<'_>, i: usize| -> Parsed<bool> {
         match cx.imm(i)? {
             v @ (0 | 1) => Ok(v == 1),
@@ -119,8 +124,8 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         }
     };
     let (trans_a, trans_b) = match transposes {
-        2 => (flag(cx, 6)?, flag(cx, 7)?),
-        1 => (false, flag(cx, 6)?),
+        2 => (flag(cx, after_b + 3)?, flag(cx, after_b + 4)?),
+        1 => (false, flag(cx, after_b + 3)?),
         _ => (false, false),
     };
     Ok(Op::Wgmma(Box::new(Wgmma {
@@ -138,5 +143,19 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         trans_a,
         trans_b,
         saturate,
+        sparse,
     })))
+}
+
+/// The metadata of a sparse A, and which threads have it.
+fn metadata(cx: &mut Context<'_>, ty: Ty) -> Parsed<Sparse> {
+    let [metadata] = cx.src_regs(3, Ty::B32)?[..] else {
+        return cx.error(cx.operand(3)?.span, "the metadata of a sparse matrix is one register");
+    };
+    let (selector, most) = (cx.imm(4)?, if ty.bits() == 8 { 0 } else { 1 });
+    if selector > most {
+        let text = format!("the sparsity selector of .{} is 0 to {most}; {selector} is not", ty.name());
+        return cx.error(cx.operand(4)?.span, text);
+    }
+    Ok(Sparse { metadata, selector: selector as u32 })
 }
