@@ -276,6 +276,10 @@ fn register_budgets() {
     };
     // 512 threads: 128 each at entry; 3 x 240 + 40 is more than 4 x 128.
     assert!(kernel(256, body).is_clean());
+    // A kernel that requests no more than 160 is compiled for 160; of one that requests 240 elsewhere, 160 gives nothing.
+    assert!(kernel(256, &body.replace("240", "160")).is_clean());
+    let two = body.replace(".dec.sync.aligned.u32 40", ".inc.sync.aligned.u32 160");
+    assert_eq!(kernel(256, &two).findings[0].kind, FindingKind::RegisterPool);
     assert_eq!(kernel(512, body).findings[0].kind, FindingKind::Deadlock);
     assert!(kernel(512, &body.replace("240", "152")).is_clean());
     assert_eq!(kernel(256, &body.replace("dec.", "inc.")).findings[0].kind, FindingKind::RegisterPool);
