@@ -1,5 +1,5 @@
 // Launches FlashAttention 3's forward kernel of head size 128 for capture.cpp: ./flash QUERIES KEYS CAUSAL, of two heads that share keys and
-// values. Up to 128 queries more than a multiple of 256 run in clusters of two blocks.
+// values. An even number of tiles of 128 queries runs in clusters of two blocks.
 //
 //   for F in SPLIT PAGEDKV APPENDKV SOFTCAP LOCAL PACKGQA VARLEN; do less="$less -DFLASHATTENTION_DISABLE_$F"; done
 //   nvcc -std=c++17 --expt-relaxed-constexpr --expt-extended-lambda -DNDEBUG $less -gencode arch=compute_90a,code=compute_90a -lineinfo \
