@@ -16,6 +16,7 @@ mod place;
 pub mod plan;
 pub mod probes;
 pub mod roofs;
+mod scores;
 pub mod solver;
 pub mod spec;
 mod steps;

@@ -86,6 +86,7 @@ pub(crate) fn bind<S: Session>(
         values.push(match &parameter.argument {
             Argument::Map(map) => session.map(mapped(map.operand)?, map)?,
             Argument::Strided(map) => session.strided(mapped(map.operand)?, map)?,
+            Argument::Rows(map) => session.rows(mapped(map.operand)?, map)?,
             Argument::Pointer(operand) => match of(&slots.operands, *operand).ok_or_else(missing)? {
                 Some(at) => S::pointer(at),
                 None => S::bits(0),
@@ -100,6 +101,7 @@ pub(crate) fn bind<S: Session>(
             Argument::Workspace => list(lists.workspace)?,
             Argument::Probes => list(lists.probes)?,
             Argument::Number(number) => S::number(*number),
+            Argument::Stride(bytes) => S::bits(*bytes),
             Argument::Scalar(at) => S::float(of(&slots.scalars, *at).ok_or_else(missing)?),
             Argument::Scale => S::float(slots.scale.ok_or_else(missing)?),
             Argument::VectorStrides(at) => S::bits(of(&slots.strides, *at).ok_or_else(missing)?),

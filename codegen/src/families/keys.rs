@@ -23,16 +23,18 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             errors.push(PlanError::new(
                 key.as_str(),
                 format!("kernels with mma = {} have no `{key}`", spec.mma),
-                format!("`{key}`, {}, is a choice of mma = {}", key.meaning(), words(families)),
+                format!("`{key}`, {}, is a choice of mma = {}", key.meaning(), words(families, "and")),
                 format!("drop `{key}`, or mma = {}", families[0]),
             ));
         }
     }
-    if let Some(what) = of_wgmma_alone(spec.op).filter(|_| spec.mma != Mma::Wgmma) {
+    if let Some((what, others)) =
+        of_few(spec.op).filter(|(_, others)| spec.mma != Mma::Wgmma && !others.contains(&spec.mma))
+    {
         errors.push(PlanError::new(
             "op",
             format!("mma = {} has no kernels of op = {}", spec.mma, spec.op),
-            format!("{what} needs mma = wgmma"),
+            format!("{what} needs mma = {}", words(&[&[Mma::Wgmma], others].concat(), "or")),
             "op = dsd, or mma = wgmma",
         ));
     }
@@ -154,14 +156,15 @@ fn check_compiler(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// What an operation is called that kernels of no other instruction have.
-fn of_wgmma_alone(op: Op) -> Option<&'static str> {
+/// What an operation is called that kernels of few instructions have: of `wgmma`, and of these.
+fn of_few(op: Op) -> Option<(&'static str, &'static [Mma])> {
     match op {
         Op::Dsd => None,
-        Op::Dds => Some("a sparse right factor"),
-        Op::Sdd => Some("SDDMM"),
-        Op::Dss | Op::Sss => Some("a product of two block-sparse matrices"),
-        Op::Attention | Op::AttentionDq | Op::AttentionDkv => Some("attention"),
+        Op::Dds => Some(("a sparse right factor", &[])),
+        Op::Sdd => Some(("SDDMM", &[])),
+        Op::Dss | Op::Sss => Some(("a product of two block-sparse matrices", &[])),
+        Op::Attention => Some(("attention", &[Mma::MmaSync])),
+        Op::AttentionDq | Op::AttentionDkv => Some(("the gradient of an attention", &[])),
     }
 }
 
@@ -190,7 +193,7 @@ fn fallback(target: Target) -> Mma {
     Mma::ALL.into_iter().find(has).unwrap_or(Mma::Scalar)
 }
 
-fn words(families: &[Mma]) -> String {
+fn words(families: &[Mma], joint: &str) -> String {
     let names: Vec<&str> = families.iter().map(|mma| mma.as_str()).collect();
-    names.join(" and ")
+    names.join(&format!(" {joint} "))
 }

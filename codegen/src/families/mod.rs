@@ -6,6 +6,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod attention_backward;
+pub(crate) mod attention_warp;
 pub(crate) mod block_rows;
 mod fallback;
 mod keys;
@@ -49,6 +50,7 @@ impl Plan {
                 Op::Attention => Arc::new(attention::AttentionPlan::new(spec, arch)?),
                 Op::AttentionDq | Op::AttentionDkv => Arc::new(attention_backward::GradientPlan::new(spec, arch)?),
             },
+            Mma::MmaSync if spec.op == Op::Attention => Arc::new(attention_warp::AttentionWarpPlan::new(spec, arch)?),
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
             Mma::Scalar if small_blocks::takes(spec) => Arc::new(small_blocks::SmallBlocksPlan::new(spec, arch)?),
             Mma::Scalar => Arc::new(scalar::ScalarPlan::new(spec, arch)?),

@@ -25,6 +25,8 @@ pub enum Argument {
     /// The address of the tensor maps of all problems of a batch, those of
     /// [`Plan::problem_maps`](crate::Plan::problem_maps) one after the other.
     Maps,
+    /// The address of a tensor of rank 4 that is read or written 16 bytes at a time: what TMA asks of its strides holds for it.
+    Rows(StridedMap),
     /// The address of an operand.
     Pointer(Operand),
     /// The address of the block columns: the columns of the blocks of each row of the sparse operand, as it is read.
@@ -44,6 +46,8 @@ pub enum Argument {
     StageMetadata,
     /// A 32-bit number.
     Number(u32),
+    /// Bytes from one row, head or problem of a tensor to the next.
+    Stride(u64),
     /// An f32 of the epilogue, by the number of its parameter.
     Scalar(usize),
     /// Elements from one head of a score's vector to the next, and in the upper 32 bits from one problem to the next, by the
@@ -82,6 +86,7 @@ impl Parameter {
             }
             Argument::Maps => "tensor maps of each problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
+            Argument::Rows(map) => map.operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
             Argument::RowPtr => "the first block of each block row of A, and the number of blocks".to_owned(),
             Argument::BlockIdx => "the positions of these blocks in storage".to_owned(),
@@ -97,7 +102,7 @@ impl Parameter {
             Argument::Workspace => "split-K partials".to_owned(),
             Argument::Probes => "probes: header and records".to_owned(),
             Argument::VectorStrides(_) => "strides between heads and between problems, in elements".to_owned(),
-            Argument::Number(_) | Argument::Scalar(_) | Argument::Scale => String::new(),
+            Argument::Number(_) | Argument::Stride(_) | Argument::Scalar(_) | Argument::Scale => String::new(),
         }
     }
 
@@ -110,12 +115,14 @@ impl Parameter {
             Argument::Scalar(_) | Argument::Scale => format!(".param .f32 {name}"),
             Argument::Maps
             | Argument::Pointer(_)
+            | Argument::Rows(_)
             | Argument::ColIdx
             | Argument::RowPtr
             | Argument::BlockIdx
             | Argument::WorkHead
             | Argument::Work
             | Argument::StageMetadata
+            | Argument::Stride(_)
             | Argument::VectorStrides(_)
             | Argument::Probes
             | Argument::Workspace => {
@@ -137,7 +144,7 @@ impl Argument {
 }
 
 /// The parameters of a kernel, in order.
-pub type Parameters = ArrayVec<Parameter, 32>;
+pub type Parameters = ArrayVec<Parameter, 48>;
 
 /// A launch of one kernel on one problem.
 #[derive(Clone, Debug, PartialEq, Eq)]

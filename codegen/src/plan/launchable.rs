@@ -73,7 +73,7 @@ impl LaunchShape {
         of_problems.iter().try_for_each(|map| map.tiled().map(drop))?;
         self.parameters.iter().try_for_each(|parameter| match &parameter.argument {
             Argument::Map(map) => map.tiled().map(drop),
-            Argument::Strided(map) => map.tiled().map(drop),
+            Argument::Strided(map) | Argument::Rows(map) => map.tiled().map(drop),
             _ => Ok(()),
         })
     }

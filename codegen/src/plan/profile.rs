@@ -53,6 +53,8 @@ pub enum KernelKind {
     Sddmm,
     /// Attention: two products with a softmax between them, on the stored blocks of the first.
     Attention,
+    /// Attention by warps on fragments that `ldmatrix` loads.
+    AttentionWarps,
     /// Warps on fragments that `ldmatrix` loads.
     MmaSync,
     /// Warps on fragments of f64.
@@ -92,7 +94,7 @@ impl KernelKind {
     pub const fn unit(self) -> Unit {
         match self {
             Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => Unit::Warpgroups,
-            Self::MmaSync | Self::Doubles { .. } | Self::Wmma { .. } => Unit::Warps,
+            Self::MmaSync | Self::AttentionWarps | Self::Doubles { .. } | Self::Wmma { .. } => Unit::Warps,
             Self::Atomic | Self::Register | Self::Vector | Self::SmallBlocks => Unit::Threads,
         }
     }

@@ -92,11 +92,11 @@ keys! {
         "whether the K of a tile is divided among clusters (split-K): where this balances them (`auto`), for the longest tiles (`long`), or for every tile, into 2 to 16 parts";
     Epilogue epilogue: Epilogue = auto fact { Wgmma }
         "the computation applied to each sum before it is written", by_default "`none`";
-    Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma }
+    Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma MmaSync }
         "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
-    Sinks sinks: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { Wgmma }
+    Sinks sinks: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { Wgmma MmaSync }
         "whether a logit of each head, given at launch, takes part in the softmax of an attention and has no value";
-    D d: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
+    D d: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma MmaSync }
         "columns of Q and K in an attention, if they differ from those of V", by_default "`bn`";
     Page page: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto fact { Wgmma }
         "keys of a page, in an attention whose K and V are in pages that a page table lists", by_default "K and V without pages";

@@ -25,6 +25,15 @@ pub fn validate(base: DevicePtr, map: &TensorMap) -> Result<(), TensorMapError> 
     map.tiled().map(drop)
 }
 
+/// The same of a tensor of rank 4.
+///
+/// # Errors
+/// The first [`TensorMapFault`].
+pub(crate) fn validate_strided(base: DevicePtr, map: &StridedMap) -> Result<(), TensorMapError> {
+    at(base, 0, map.operand)?;
+    map.tiled().map(drop)
+}
+
 /// The address of a map's first element, which is no null and a multiple of 16.
 fn at(base: DevicePtr, offset_bytes: u64, operand: Operand) -> Result<DevicePtr, TensorMapError> {
     let first = base.wrapping_add(offset_bytes);

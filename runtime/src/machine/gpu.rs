@@ -4,7 +4,10 @@ use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
 
 use super::{Bound, Session};
 use crate::error::KernelError;
-use crate::gpu::{self, Device, DevicePtr, Function, StreamRef, TensorMapCache, UntypedDense, UntypedVector, Value};
+use crate::gpu::{
+    self, Device, DevicePtr, Function, GpuError, StreamRef, TensorMapCache, UntypedDense, UntypedVector, Value,
+    tensor_map,
+};
 
 /// A kernel on a GPU, and the stream of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +45,11 @@ impl Session for OnStream<'_> {
 
     fn strided(&self, at: DevicePtr, map: &StridedMap) -> Result<Value, KernelError> {
         Ok(Value::Map(self.maps.get(at, map)?))
+    }
+
+    fn rows(&self, at: DevicePtr, map: &StridedMap) -> Result<Value, KernelError> {
+        tensor_map::validate_strided(at, map).map_err(GpuError::from)?;
+        Ok(Self::pointer(at))
     }
 
     unsafe fn zero(&mut self, matrix: &UntypedDense) -> Result<(), KernelError> {

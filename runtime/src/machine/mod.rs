@@ -50,6 +50,12 @@ pub(crate) trait Session {
     /// As [`Session::map`].
     fn strided(&self, at: Self::Address, map: &StridedMap) -> Result<Self::Value, Self::Error>;
 
+    /// The address of a tensor that a kernel reads or writes in vectors.
+    ///
+    /// # Errors
+    /// As [`Session::map`].
+    fn rows(&self, at: Self::Address, map: &StridedMap) -> Result<Self::Value, Self::Error>;
+
     /// Sets every element of a matrix to zero, ahead of the launch.
     ///
     /// # Errors

@@ -127,6 +127,11 @@ impl Session for Sim<'_> {
         Ok(Param::TensorMap(describe(map.tiled()?, 0, at)?))
     }
 
+    fn rows(&self, at: BufferId, map: &StridedMap) -> Result<Param, SimulatedError> {
+        map.tiled()?;
+        Ok(Self::pointer(at))
+    }
+
     unsafe fn zero(&mut self, matrix: &UntypedDense<BufferId>) -> Result<(), SimulatedError> {
         let lines = if matrix.layout == Layout::RowMajor { matrix.rows } else { matrix.cols };
         let line = matrix.line() * matrix.dtype.bytes() as usize;

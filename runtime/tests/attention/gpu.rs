@@ -11,6 +11,7 @@ use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, Plain, Stream};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
+use crate::warps;
 use crate::{Operands, plan, wrong};
 
 /// The device of one test at a time: while a stream is captured, nothing may wait for the whole device.
@@ -45,7 +46,7 @@ pub(crate) fn device(test: &str) -> Option<Alone> {
 #[test]
 fn every_case_on_a_gpu() {
     let Some(device) = device("every_case_on_a_gpu") else { return };
-    let cases: Vec<Case> = [
+    let cases = [
         table::blocks(),
         table::patterns(),
         table::tensors(),
@@ -57,14 +58,25 @@ fn every_case_on_a_gpu() {
         table::depths(),
         table::all_columns(),
         table::steep(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    ];
+    run(&device, cases.into_iter().flatten());
+}
+
+#[test]
+fn every_case_of_warps_on_a_gpu() {
+    let Some(device) = device("every_case_of_warps_on_a_gpu") else { return };
+    let cases =
+        [warps::blocks(), warps::patterns(), warps::tensors(), warps::scores(), warps::choices(), warps::all_columns()];
+    let runs = |case: &Case| device.check_target(plan(case).arch().target).is_ok();
+    run(&device, cases.into_iter().flatten().filter(runs));
+}
+
+fn run(device: &Device, cases: impl Iterator<Item = Case>) {
+    let cases: Vec<Case> = cases.collect();
     let fault = |case: &Case| {
         let checked = match plan(case).spec().a {
-            Dtype::BF16 => launch::<bf16>(&device, case).map(|_| ()),
-            _ => launch::<f16>(&device, case).map(|_| ()),
+            Dtype::BF16 => launch::<bf16>(device, case).map(|_| ()),
+            _ => launch::<f16>(device, case).map(|_| ()),
         };
         checked.err().map(|error| format!("{}, {:?}: {error}", case.spec, case.shape))
     };

@@ -16,6 +16,7 @@ mod refusals;
 mod score_gradients;
 mod simulated;
 mod table;
+mod warps;
 mod work;
 
 use bsr_codegen::{Dtype, Plan};

@@ -7,6 +7,7 @@ use bsr_runtime::simulated::{Options, Schedule};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
+use crate::warps;
 use crate::{Operands, plan, wrong};
 
 fn run(cases: Vec<Case>) {
@@ -86,4 +87,29 @@ fn other_columns_of_q_and_k_than_of_v() {
 #[test]
 fn every_layout_length_and_score() {
     run(table::tensors());
+}
+
+#[test]
+fn warps_on_every_block_and_head() {
+    run(warps::blocks());
+}
+
+#[test]
+fn warps_on_every_mask() {
+    run(warps::patterns());
+}
+
+#[test]
+fn warps_on_every_layout_and_length() {
+    run(warps::tensors());
+}
+
+#[test]
+fn warps_on_every_score_and_depth() {
+    run(warps::scores());
+}
+
+#[test]
+fn warps_of_every_choice() {
+    run(warps::choices());
 }

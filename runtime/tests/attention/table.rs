@@ -24,11 +24,16 @@ pub(crate) struct Case {
     pub(crate) steepness: f32,
 }
 
-fn shape(batch: usize, [heads, key_heads]: [usize; 2], [queries, keys]: [usize; 2], columns: usize) -> Shape {
+pub(crate) fn shape(
+    batch: usize,
+    [heads, key_heads]: [usize; 2],
+    [queries, keys]: [usize; 2],
+    columns: usize,
+) -> Shape {
     Shape { batch, heads, key_heads, queries, keys, columns }
 }
 
-fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
+pub(crate) fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
     Case {
         spec: spec.to_owned(),
         shape,

@@ -58,6 +58,7 @@ fn codegen() {
         "plan",
         "emit",
         "lists",
+        "scores",
         "hopper",
         "roofs",
         "solver",

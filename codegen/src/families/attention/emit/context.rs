@@ -6,13 +6,13 @@ use super::super::plan::AttentionPlan;
 use super::exchange::Exchange;
 use super::pages::Pages;
 use super::product::{self, Output, Scores};
-use super::score::Score;
-use super::softmax::Softmax;
 use crate::hopper::Roles;
 use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
 use crate::hopper::held::Held;
 use crate::hopper::permuted::swizzle;
 use crate::plan::AttentionTiles;
+use crate::scores::score::Score;
+use crate::scores::softmax::{self, Softmax};
 
 /// The whole context of one body.
 #[derive(Clone, Debug, Serialize)]
@@ -173,8 +173,8 @@ impl Context {
             held: held(plan),
             scores: product::scores(plan),
             output: product::output(plan),
-            softmax: Softmax::new(plan),
-            score: Score::new(plan),
+            softmax: Softmax::new((t.step, t.columns)),
+            score: Score::new(plan.score(), (plan.tiles().run(), t.blocks)),
             sinks: plan.spec.sinks.is_on(),
             pages: Pages::new(plan),
             staging: Staging {
@@ -182,7 +182,7 @@ impl Context {
                 swizzle_shift,
                 swizzle_mask,
                 variants: heads::variants(&plan.output),
-                writes: heads::writes(&plan.output, product::out),
+                writes: heads::writes(&plan.output, softmax::out),
                 stores: heads::stores(&plan.output),
                 convert: format!("cvt.rn.{}x2.f32", plan.spec.out),
                 dtype: plan.spec.out.to_string(),

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::super::plan::{AttentionPlan, Workspace};
-use super::product::out;
 use crate::hopper::split_k::{Part, parts};
 use crate::plan::AttentionTiles;
+use crate::scores::softmax::out;
 
 /// Registers of O that are collected at once: enough loads in flight to hide most of their latency.
 const COLLECTED: u32 = 32;

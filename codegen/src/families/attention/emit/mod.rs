@@ -4,8 +4,6 @@ mod context;
 mod exchange;
 mod pages;
 mod product;
-mod score;
-mod softmax;
 
 use super::plan::AttentionPlan;
 use crate::hopper;

@@ -6,6 +6,7 @@ use super::super::plan::AttentionPlan;
 use crate::hopper::wgmma::{modifiers, register_list, register_modifiers, shape};
 use crate::hopper::{held, wgmma_k};
 use crate::plan::Major;
+use crate::scores::softmax::{out, probability, sum};
 
 /// S = Q K^T of a step: descriptors in units of 16 bytes from those of the stage.
 #[derive(Clone, Debug, Serialize)]
@@ -80,19 +81,4 @@ pub(super) fn output(plan: &AttentionPlan) -> Output {
         registers: (0..t.columns / 2).map(out).collect(),
         slices: (0..t.step / depth).map(slice).collect(),
     }
-}
-
-/// A register of S.
-pub(super) fn sum(i: u32) -> String {
-    format!("%f_s{i}")
-}
-
-/// A register of O.
-pub(super) fn out(i: u32) -> String {
-    format!("%f_o{i}")
-}
-
-/// A register of two probabilities.
-pub(super) fn probability(i: u32) -> String {
-    format!("%r_p{i}")
 }

@@ -1,8 +1,8 @@
 //! Step 1: can this family plan the block, the types and the score?
 
 use crate::epilogue::InputKind;
-use crate::hopper::heads_check;
 use crate::plan::{PlanError, PlanErrors};
+use crate::scores::check::{self, FOREIGN};
 use crate::spec::Key;
 use crate::{KernelSpec, Op};
 
@@ -44,7 +44,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         }
     }
     check_depth(spec, errors);
-    heads_check::check_types(spec, "O", "O is staged in the buffer of Q, so their elements have the same size", errors);
+    check::check_types(spec, "O", "O is staged in the buffer of Q, so their elements have the same size", errors);
     check_pack(spec, errors);
     check_page(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
@@ -58,8 +58,8 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             "split = off",
         ));
     }
-    heads_check::check_foreign(spec, errors);
-    check_score(spec, errors);
+    check::check_foreign(spec, FOREIGN, errors);
+    check::check_score(spec, errors);
 }
 
 fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -135,19 +135,6 @@ fn check_pack(spec: &KernelSpec, errors: &mut PlanErrors) {
             "heads that share a tile cannot have different scores",
             format!("the score reads `{name}`, which a tile loads once for all of its heads"),
             format!("drop `pack_heads`, or `{name}`"),
-        ));
-    }
-}
-
-/// A score is one value.
-fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let Some(program) = spec.score.map(|score| score.program()) else { return };
-    if let Some(reduction) = program.reduction() {
-        errors.push(PlanError::new(
-            Key::Score.as_str(),
-            format!("a score cannot use `{}`", reduction.as_str()),
-            "a score is one value for each pair of query and key",
-            "end the body with that value",
         ));
     }
 }

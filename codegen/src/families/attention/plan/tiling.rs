@@ -1,8 +1,9 @@
 //! Step 2: the work tile: queries of the consumers, keys of a step, registers.
 
+use crate::hopper::Roles;
 use crate::hopper::held::{SLICE, SLICE_REGISTERS};
-use crate::hopper::{Roles, score_vectors};
 use crate::plan::PlanError;
+use crate::scores::vectors;
 use crate::spec::Key;
 use crate::{Arch, KernelSpec};
 
@@ -78,7 +79,7 @@ pub(crate) struct Tiling {
 impl Tiling {
     /// Those whose registers fit, the best first: at least one. A step divides the keys of a block or has those of two.
     pub(crate) fn candidates(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Self>, PlanError> {
-        let score = spec.score.map_or(0, |score| score_vectors::registers(score.program()));
+        let score = spec.score.map_or(0, |score| vectors::registers(score.program()));
         let wanted = |consumers: &&Consumers| match spec.consumers {
             Some(number) => consumers.number == number && (number != 2 || spec.score_depth() <= consumers.deepest),
             None => spec.bn <= consumers.widest && spec.score_depth() <= consumers.deepest,

@@ -10,7 +10,7 @@ use super::probability::F32;
 use super::product::{score, slope};
 use super::sums::sum;
 use crate::epilogue::{At, Held, Lines, Sloped};
-use crate::hopper::score_vectors::{RowsOf, Vectors};
+use crate::scores::vectors::{RowsOf, Vectors};
 
 /// What is computed for the head and the tile's rows, and for pairs of a step's.
 #[derive(Clone, Debug, Serialize)]

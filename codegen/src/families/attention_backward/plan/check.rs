@@ -2,8 +2,8 @@
 
 use super::tiling::{CONSUMERS, WG_ROWS};
 use crate::epilogue::NoDerivative;
-use crate::hopper::heads_check;
 use crate::plan::{PlanError, PlanErrors};
+use crate::scores::check::{self, FOREIGN};
 use crate::spec::Key;
 use crate::{KernelSpec, Op};
 
@@ -34,8 +34,8 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         }
     }
     let results = if spec.op == Op::AttentionDq { "dQ" } else { "dK and dV" };
-    heads_check::check_types(spec, results, "gradients are staged where operands of their size were", errors);
-    heads_check::check_foreign(spec, errors);
+    check::check_types(spec, results, "gradients are staged where operands of their size were", errors);
+    check::check_foreign(spec, FOREIGN, errors);
     for (key, why) in [
         (Key::Pack, "a tile has rows of one block"),
         (Key::PackHeads, "each head of Q has tiles of its own, and the heads of a group are added in the kernel"),

@@ -1,9 +1,10 @@
 //! Step 2: the work tile: rows of the consumers, rows of a step, registers.
 
 use crate::epilogue::Program;
+use crate::hopper::Roles;
 use crate::hopper::held::{SLICE, SLICE_REGISTERS};
-use crate::hopper::{Roles, score_vectors};
 use crate::plan::{AttentionTiles, GradientSide, GradientTiles, PlanError};
+use crate::scores::vectors;
 use crate::{Arch, KernelSpec, Op};
 
 /// Rows of a consumer.
@@ -95,7 +96,7 @@ impl Tiling {
             depth: spec.score_depth(),
             columns: spec.bn,
             block,
-            score: program(spec).map_or(0, score_vectors::registers) + THREAD_ROWS * sums,
+            score: program(spec).map_or(0, vectors::registers) + THREAD_ROWS * sums,
             has_derivative: program(spec).is_some_and(Program::is_sloped),
             sums,
             held: [0; 2],

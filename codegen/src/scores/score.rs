@@ -6,14 +6,13 @@
 
 use serde::Serialize;
 
-use super::super::plan::AttentionPlan;
-use super::product::sum;
-use crate::epilogue::{At, Held, Lines};
-use crate::hopper::score_vectors::{RowsOf, Vectors};
+use super::softmax::sum;
+use super::vectors::{RowsOf, Vectors};
+use crate::epilogue::{At, Held, Lines, Program};
 
 /// What is computed for a work tile, for its queries, for pairs of keys.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Score {
+pub(crate) struct Score {
     text: String,
     /// The function is there: without one, a score is the product times the scale.
     has_function: bool,
@@ -51,13 +50,13 @@ struct Element {
 }
 
 impl Score {
-    pub(super) fn new(plan: &AttentionPlan) -> Self {
-        let lines = plan.score().map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
-        let vectors =
-            lines.as_ref().zip(plan.score()).map(|(lines, program)| Vectors::new(lines, program, RowsOf::Queries));
+    /// The score of steps of so many runs of so many keys.
+    pub(crate) fn new(score: Option<&'static Program>, (run, runs): (u32, u32)) -> Self {
+        let lines = score.map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
+        let vectors = lines.as_ref().zip(score).map(|(lines, program)| Vectors::new(lines, program, RowsOf::Queries));
         let loads = |make: &dyn Fn(&Vectors<'_>) -> Vec<String>| vectors.as_ref().map(make).unwrap_or_default();
         let of = |make: &dyn Fn(&Lines) -> Vec<String>| lines.as_ref().map(make).unwrap_or_default();
-        let pairs = plan.tiles().run() / 8;
+        let pairs = run / 8;
         let pair = |number: u32| {
             let element = |(row, key): (u32, u32)| {
                 let register = sum(4 * number + 2 * row + key);
@@ -77,13 +76,13 @@ impl Score {
             }
         };
         Self {
-            text: plan.score().map_or("s * scale", |program| program.text()).to_owned(),
-            has_function: plan.score().is_some(),
+            text: score.map_or("s * scale", |program| program.text()).to_owned(),
+            has_function: score.is_some(),
             has_columns: !of(&|lines| lines.column(0)).is_empty()
                 || vectors.as_ref().is_some_and(|vectors| vectors.by_column() > 0),
             uniform: [loads(&|vectors| vectors.rows()), of(&Lines::uniform)].concat(),
             rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
-            runs: (0..plan.tiling.blocks)
+            runs: (0..runs)
                 .map(|number| Run { number, pairs: (number * pairs..(number + 1) * pairs).map(pair).collect() })
                 .collect(),
         }

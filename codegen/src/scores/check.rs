@@ -1,11 +1,11 @@
-//! What every kernel of tensors of heads refuses: keys of products, types that are not planned.
+//! What every attention refuses: keys of products, types that are not planned.
 
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::Key;
 use crate::{Dtype, KernelSpec};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-const FOREIGN: [Key; 17] = [
+pub(crate) const FOREIGN: [Key; 17] = [
     Key::CtaM,
     Key::Warps,
     Key::Transpose,
@@ -26,8 +26,8 @@ const FOREIGN: [Key; 17] = [
 ];
 
 /// Refuses keys of products.
-pub(crate) fn check_foreign(spec: &KernelSpec, errors: &mut PlanErrors) {
-    for key in FOREIGN.into_iter().filter(|key| spec.says(*key)) {
+pub(crate) fn check_foreign(spec: &KernelSpec, keys: impl IntoIterator<Item = Key>, errors: &mut PlanErrors) {
+    for key in keys.into_iter().filter(|key| spec.says(*key)) {
         errors.push(PlanError::new(
             key.as_str(),
             format!("op = {} has no `{key}`", spec.op),
@@ -53,7 +53,7 @@ pub(crate) fn check_types(spec: &KernelSpec, result: &str, staged: &str, errors:
         errors.push(PlanError::new(
             "b",
             format!("Q is {} and K is {}", spec.a, spec.b),
-            "one WGMMA multiplies operands of one type",
+            "one instruction multiplies operands of one type",
             format!("b = {}", spec.a),
         ));
     }
@@ -71,6 +71,19 @@ pub(crate) fn check_types(spec: &KernelSpec, result: &str, staged: &str, errors:
             format!("scores cannot be accumulated in {}", spec.acc),
             "a softmax is computed in f32",
             "acc = f32",
+        ));
+    }
+}
+
+/// A score is one value.
+pub(crate) fn check_score(spec: &KernelSpec, errors: &mut PlanErrors) {
+    let Some(program) = spec.score.map(|score| score.program()) else { return };
+    if let Some(reduction) = program.reduction() {
+        errors.push(PlanError::new(
+            Key::Score.as_str(),
+            format!("a score cannot use `{}`", reduction.as_str()),
+            "a score is one value for each pair of query and key",
+            "end the body with that value",
         ));
     }
 }

@@ -1,12 +1,9 @@
 //! The softmax of a step: a thread holds pairs of neighbouring keys of two queries.
 //!
 //! Register 4 t + 2 h + e of S is key 8 t + 2 (lane mod 4) + e of query lane / 4 + 8 h. Registers 2 i and 2 i + 1 are those
-//! of register i of P, which is in the order that WGMMA wants of an A operand in registers.
+//! of register i of P, which is in the order that WGMMA and mma.sync want of an A operand in registers.
 
 use serde::Serialize;
-
-use super::super::plan::AttentionPlan;
-use super::product::{out, probability, sum};
 
 /// Partial results of a row that are made side by side, so that none waits for the one before it.
 const CHAINS: u32 = 4;
@@ -14,7 +11,7 @@ const CHAINS: u32 = 4;
 const SLACK: u32 = 8;
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Softmax {
+pub(crate) struct Softmax {
     /// A row's greatest product: lines `to = max(a, b)`.
     maxima: Vec<[String; 3]>,
     /// Powers of 2 by which an exponential may exceed 1 before the reference moves, and that as the bits of an f32.
@@ -54,8 +51,9 @@ struct Exponential {
 }
 
 impl Softmax {
-    pub(super) fn new(plan: &AttentionPlan) -> Self {
-        let registers = plan.tiling.step / 2;
+    /// That of a step of so many keys, and of O of so many columns.
+    pub(crate) fn new((step, columns): (u32, u32)) -> Self {
+        let registers = step / 2;
         Self {
             maxima: in_turns([0, 1].map(|row| maxima(row, registers))),
             slack: SLACK,
@@ -63,9 +61,24 @@ impl Softmax {
             rows: [0, 1].map(row).into(),
             exponentials: (0..registers).map(exponential).collect(),
             packs: (0..registers / 2).map(|i| [probability(i), sum(2 * i + 1), sum(2 * i)]).collect(),
-            rescales: (0..plan.tiling.columns / 2).map(|i| [out(i), factor(half(i))]).collect(),
+            rescales: (0..columns / 2).map(|i| [out(i), factor(half(i))]).collect(),
         }
     }
+}
+
+/// A register of S.
+pub(crate) fn sum(i: u32) -> String {
+    format!("%f_s{i}")
+}
+
+/// A register of O.
+pub(crate) fn out(i: u32) -> String {
+    format!("%f_o{i}")
+}
+
+/// A register of two probabilities.
+pub(crate) fn probability(i: u32) -> String {
+    format!("%r_p{i}")
 }
 
 /// Which of a thread's queries a register of S or O belongs to.
