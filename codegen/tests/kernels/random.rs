@@ -43,6 +43,7 @@ impl Draws {
         let op = self.of(&["dsd", "dsd", "dds", "sdd", "dss", "sss", "attention", "attention_dq", "attention_dkv"]);
         let mma = match op {
             "dsd" => self.of(&["wgmma", "wgmma", "wgmma", "mma_sync", "wmma", "scalar"]),
+            "attention" => self.of(&["wgmma", "wgmma", "wgmma", "mma_sync", "scalar"]),
             _ => self.of(&["wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "wgmma", "scalar"]),
         };
         let mut text = format!("bm = {}, bn = {}, bk = {}, op = {op}, mma = {mma}", size(self), size(self), size(self));

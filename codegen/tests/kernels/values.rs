@@ -10,7 +10,7 @@ use bsr_codegen::{
 };
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 19] = [
+const GROUPS: [(&str, &[&str]); 20] = [
     (
         "dsd",
         &[
@@ -48,6 +48,13 @@ const GROUPS: [(&str, &[&str]); 19] = [
     (
         "attention",
         &["bm = 64, bn = 64, bk = 64, op = attention", "bm = 128, bn = 128, bk = 128, op = attention, dtype = bf16"],
+    ),
+    (
+        "attention, mma_sync",
+        &[
+            "bm = 128, bn = 64, bk = 128, op = attention, mma = mma_sync",
+            "bm = 64, bn = 128, bk = 64, op = attention, mma = mma_sync, dtype = bf16",
+        ],
     ),
     ("attention_dq", &["bm = 64, bn = 64, bk = 64, op = attention_dq"]),
     ("attention_dkv", &["bm = 128, bn = 128, bk = 128, op = attention_dkv, dtype = bf16"]),

@@ -39,7 +39,7 @@ const REFUSED: [&str; 41] = [
     "op = attention, bm = 128, bn = 128, bk = 128, pack = 4",
     "op = attention, bm = 128, bn = 128, bk = 128, pack = 4, score = \"|| s * scale - head\"",
     "bm = 32, bn = 128, bk = 32, pack_heads = 4",
-    "op = attention, bm = 128, bn = 128, bk = 128, mma = mma_sync",
+    "op = attention, bm = 128, bn = 128, bk = 128, mma = wmma",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Dense<f32>| s + bias\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|bias: Row<f32>| s + bias\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|id: Rows<i32>| s + id\"",

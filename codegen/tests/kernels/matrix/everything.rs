@@ -369,6 +369,19 @@ const GROUPS: &[Group] = &[
         ],
         draws: 80,
     },
+    Group {
+        base: "op = attention, mma = mma_sync",
+        bm: &[128, 64, 192, 256],
+        bn: &[128, 64, 96, 80, 16],
+        bk: &[128, 64, 256, 96, 16],
+        axes: &[
+            &["", "dtype = bf16"],
+            &["", "arch = sm_86", "arch = sm_89", "arch = sm_90a", "arch = sm_120"],
+            &["", "score = \"|| if i >= j { s * scale } else { -inf }\"", "sinks = on", "d = 64"],
+            &["", "stages = 2", "k_step = 32", "cta_m = 64"],
+        ],
+        draws: 80,
+    },
 ];
 
 /// The plans of the matrix, each once, in the order of their specs.
