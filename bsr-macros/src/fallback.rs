@@ -65,7 +65,11 @@ impl Fallback {
 
     /// Refuses the argument beside an attention.
     pub(crate) fn refuse_attention(self, diagnostics: &mut Diagnostics) {
-        self.refuse(&format!("{NONE}: attention needs mma = wgmma"), DROP, diagnostics);
+        self.refuse(
+            &format!("{NONE}: an attention is of one kernel; mma = mma_sync is for every GPU from sm_80 on"),
+            DROP,
+            diagnostics,
+        );
     }
 
     /// Refuses the argument beside a family.

@@ -92,8 +92,15 @@ fn explain_chooses_for_gpus_that_are_no_hopper() {
     refused("bm = 128, bk = 128, dtype = e4m3", "sm_80 does not multiply e4m3");
     refused("bm = 128, bk = 128, op = sdd", "SDDMM needs mma = wgmma");
     let attention = ["op = attention, bm = 64, bn = 128, bk = 64", "--m", "512", "--heads", "2", "--pattern", "causal"];
-    let attention = explained(&[&attention[..], &["--gpu", "L4"]].concat());
-    attention.code(2).stderr(contains("attention needs mma = wgmma"));
+    for (gpu, arch) in [("A100", "sm_80"), ("L4", "sm_89"), ("RTX 5090", "sm_120")] {
+        let text = said(explained(&[&attention[..], &["--gpu", gpu]].concat()));
+        let kernel = text.lines().find(|line| line.starts_with("kernel ")).unwrap();
+        let is_own = kernel.contains("mma = mma_sync") && kernel.contains(&format!("arch = {arch}"));
+        assert!(is_own && text.contains(DATA_SHEET), "{gpu}: {text}");
+    }
+    let gradient = attention.map(|argument| argument.replace("attention", "attention_dq"));
+    let gradient: Vec<&str> = gradient.iter().map(String::as_str).chain(["--gpu", "L4"]).collect();
+    explained(&gradient).code(2).stderr(contains("the gradient of an attention needs mma = wgmma"));
 }
 
 /// The flagship was tuned in f16; bf16 has as many bytes. A matrix all of whose blocks are stored stays dense.

@@ -117,7 +117,7 @@ impl Operation for Attention {
     }
 
     fn space(&self, is_hopper: bool, _: &KernelSpec) -> &'static str {
-        if is_hopper { "hopper-attention" } else { OTHERS }
+        if is_hopper { "hopper-attention" } else { "ampere-attention" }
     }
 
     fn fewer_heads(&self, workload: &Workload) -> Option<Workload> {

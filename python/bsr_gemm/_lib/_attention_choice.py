@@ -12,6 +12,8 @@ from torch import Tensor
 from . import _arrays
 from ._calls import spec_of
 
+#: The compute capability whose kernels are of ``wgmma``; those of the others are of ``mma_sync``.
+HOPPER = (9, 0)
 #: The most queries for which heads share tiles and keys are divided: a tile of one head would have few rows, and there would be
 #: few tiles.
 FEW = 16
@@ -33,10 +35,13 @@ def specs(
     """Specs by preference: the first one that is planned computes the attention, and the last one always is.
 
     With few queries, heads of Q that share a head of K and V share a tile, so that K and V are read once for all of them, and
-    the keys of a tile are divided as far as GPUs have SMs for it. Where a row of blocks is no multiple of what two consumers
+    the keys of a tile are divided as far as GPUs have SMs for it; kernels of other GPUs than Hopper do neither. Where a row of blocks is no multiple of what two consumers
     compute, and neighbours store other keys, each consumer is a CTA of its own.
     """
     queries, columns = q.shape[2], (q.shape[3], v.shape[3])
+    if (capability := _capability(q)) not in (None, HOPPER):
+        warps = spec_of(mask.block, columns, _arrays.kind_of(q), closure, split, has_sinks=has_sinks) + ", mma = mma_sync"
+        return [warps + arch for arch in _archs(capability)]
 
     def spec(split: str | None, heads: int = 1, consumers: int | None = None) -> str:
         kind = _arrays.kind_of(q)
@@ -52,6 +57,17 @@ def specs(
     heads = min(group & -group, 1 << (ROWS // queries).bit_length() - 1)
     divided = split or ("auto" if v.shape[3] <= WIDEST else None)
     return list(dict.fromkeys([spec(divided, heads), spec(divided), spec(split)]))
+
+
+def _capability(q: Tensor) -> tuple[int, int] | None:
+    """The compute capability of a tensor's GPU; None on the CPU."""
+    return torch.cuda.get_device_capability(q.device) if q.is_cuda else None
+
+
+def _archs(capability: tuple[int, int]) -> list[str]:
+    """Architectures whose code a GPU runs, its own first, as the end of a spec: one that the compiler does not know is not planned."""
+    names = ["sm_{}{}".format(*capability), *(["sm_89"] if capability >= (8, 9) else []), "sm_80"]
+    return [f", arch = {name}" for name in dict.fromkeys(names)]
 
 
 def _are_apart(mask: Any) -> bool:

@@ -12,6 +12,9 @@ use super::view::View;
 /// How sharply the slower of the tensor cores and of shared memory decides within a WGMMA: nothing else is between them.
 const SHARED: f64 = 6.0;
 
+/// What products of warps do not hide of the time that shared memory and L2 take.
+const PART: f64 = 0.4;
+
 /// Bytes of a line of L2.
 const LINE: f64 = 128.0;
 
@@ -182,6 +185,17 @@ impl Rates {
         if pitch.is_multiple_of(32) { 1.0 } else { self.across }
     }
 
+    /// Cycles of an SM in a microsecond under load of `mma.sync`: the card's rate is that of 2048 multiply-adds a cycle.
+    fn warp_clock(&self, card: &Card) -> f64 {
+        self.clock * card.dense_tflops / card.sms as f64 / 640.0 * 132.0 * 1.5e3
+    }
+
+    /// Microseconds of an SM that warps take for so many 16-bit multiply-adds, whose operands are so many bytes of shared memory
+    /// that are written and read.
+    pub(super) fn by_warps(&self, multiply_adds: f64, shared: f64, card: &Card) -> f64 {
+        (multiply_adds / self.mma_sync + PART * shared / 128.0) / self.warp_clock(card)
+    }
+
     /// The planner's own weights of tensor cores, shared memory and L2, which overlap in part.
     fn warp_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
         let &Setting { profile, view, misses, card, out, .. } = setting;
@@ -202,16 +216,15 @@ impl Rates {
             KernelKind::Wmma { asynchronous: false } => self.wmma[1],
             _ => 1.0,
         };
-        // Multiply-adds that an SM does a cycle: the card's rate is that of 2048 of them.
-        let clock = self.clock * card.dense_tflops / card.sms as f64 / 640.0 * 132.0 * 1.5e3;
+        let clock = self.warp_clock(card);
         let k = tile.flops / (2.0 * m * n);
         let multiplied = match profile.kind {
             KernelKind::Doubles { rate } => f64::from(rate),
             _ => self.mma_sync * faster,
         };
-        let cycles = m * n / multiplied + 0.4 * (loaded + read) / 128.0;
+        let cycles = m * n / multiplied + PART * (loaded + read) / 128.0;
         let tensor = k * cycles / clock / opaque;
-        let l2 = 0.4 * k * loaded / 32.0 / clock;
+        let l2 = PART * k * loaded / 32.0 / clock;
         let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);
         let shallow = if profile.stages < 3 { 0.08 } else { 0.0 };
         let tensor = (tensor + l2) * (1.0 + 0.06 * few + shallow) / share.tensor;

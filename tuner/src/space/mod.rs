@@ -39,13 +39,14 @@ use crate::Facts;
 use constraint::Constraint;
 
 /// The spaces that come with the project: their names and files.
-const NAMED: [(&str, &str); 9] = [
+const NAMED: [(&str, &str); 10] = [
     ("hopper-f16", include_str!("../../spaces/hopper-f16.toml")),
     ("hopper-fp8", include_str!("../../spaces/hopper-fp8.toml")),
     ("hopper-f64", include_str!("../../spaces/hopper-f64.toml")),
     ("hopper-tf32", include_str!("../../spaces/hopper-tf32.toml")),
     ("hopper-attention", include_str!("../../spaces/hopper-attention.toml")),
     ("hopper-attention-gradient", include_str!("../../spaces/hopper-attention-gradient.toml")),
+    ("ampere-attention", include_str!("../../spaces/ampere-attention.toml")),
     ("ampere-wmma", include_str!("../../spaces/ampere-wmma.toml")),
     ("scalar", include_str!("../../spaces/scalar.toml")),
     ("quick", include_str!("../../spaces/quick.toml")),

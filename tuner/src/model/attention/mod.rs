@@ -4,12 +4,15 @@
 //! for every CTA. A step takes what the tensor cores need, and the exponentials of one consumer run under the products of
 //! the other: of the two the longer counts. Where consumers compute different steps of a tile they do not take turns, and
 //! a part of the shorter counts, too. What is different in a [gradient] is in a file of its own.
+//!
+//! Of kernels of `mma = mma_sync` the products take what they take in products of warps, on the data sheet's SMs of other cards;
+//! all else is as in those of `wgmma`, to whose times alone the constants were fitted.
 
 mod gradient;
 #[cfg(test)]
 mod tests;
 
-use bsr_codegen::{AttentionTiles, GradientTiles, Plan};
+use bsr_codegen::{AttentionTiles, GradientTiles, KernelKind, Plan};
 use bsr_runtime::attention::{AttentionWork, GradientWork, Mask, Shape as Sizes};
 use bsr_runtime::features::GROUP;
 use bsr_runtime::roofs::Traffic;
@@ -261,6 +264,8 @@ struct Step {
     flops: f64,
     exponentials: f64,
     bytes: f64,
+    /// How often warps read these from shared memory, where they multiply.
+    reads: Option<f64>,
 }
 
 impl Step {
@@ -269,7 +274,9 @@ impl Step {
         let keys = f64::from(tiles.step);
         let pairs = keys * f64::from(tiles.rows * tiles.heads()) / f64::from(tiles.consumers);
         let bytes = keys * kernel.columns() * f64::from(kernel.plan.spec().a.bytes());
-        Self { flops: 2.0 * pairs * kernel.multiplied(), exponentials: pairs, bytes }
+        let profile = kernel.plan.profile();
+        let reads = (profile.kind == KernelKind::AttentionWarps).then_some(f64::from(profile.consumers));
+        Self { flops: 2.0 * pairs * kernel.multiplied(), exponentials: pairs, bytes, reads }
     }
 
     fn us(&self, costs: &Costs, card: &Card, (ctas, sharing): (f64, f64)) -> StepTime {
@@ -277,7 +284,10 @@ impl Step {
         // An SM takes no more than its port lets through, however few others there are.
         let l2 = (card.l2_tbs * 1e6 / ctas.max(1.0)).min(card.rates.port / sharing);
         StepTime {
-            tensor: self.flops / (costs.faster * card.dense_tflops * 1e6 / sms),
+            tensor: match self.reads {
+                Some(reads) => card.rates.by_warps(self.flops / 2.0, (1.0 + reads) * self.bytes, card),
+                None => self.flops / (costs.faster * card.dense_tflops * 1e6 / sms),
+            },
             exponentials: self.exponentials * (1.0 + costs.beside)
                 / (costs.exponentials * card.clock_mhz[0] / Card::h200().clock_mhz[0]),
             l2: self.bytes / l2,
