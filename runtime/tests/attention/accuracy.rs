@@ -17,10 +17,13 @@ const MOST: f64 = 1.5;
 /// Head dimensions, types and masks, in sizes for the simulator or for a GPU.
 fn cases(sizes: [usize; 2]) -> Vec<Case> {
     let mut cases = vec![];
-    for (depth, columns, block) in [(64, 64, 128), (128, 128, 128), (64, 64, 64), (128, 128, 64), (192, 128, 128)] {
+    let heads = [(64, 64, 128), (128, 128, 128), (64, 64, 64), (128, 128, 64), (192, 128, 128)];
+    let of_warps = heads.iter().filter(|(depth, ..)| *depth <= 128).map(|head| (head, ", mma = mma_sync"));
+    for ((depth, columns, block), mma) in heads.iter().map(|head| (head, "")).chain(of_warps) {
+        let (depth, columns, block) = (*depth, *columns, *block);
         for dtype in ["f16", "bf16"] {
             for causal in [false, true] {
-                let mut spec = format!("bm = {block}, bn = {columns}, bk = {block}, dtype = {dtype}, d = {depth}");
+                let mut spec = format!("bm = {block}, bn = {columns}, bk = {block}, dtype = {dtype}, d = {depth}{mma}");
                 let shape = Shape { batch: 1, heads: 1, key_heads: 1, queries: sizes[0], keys: sizes[1], columns };
                 let mut mask = Mask::random((sizes[0], sizes[1]), (block, block), 0.6, 3).unwrap();
                 if causal {

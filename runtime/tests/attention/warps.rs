@@ -4,7 +4,7 @@ use bsr_codegen::spec::Key;
 use bsr_codegen::{KernelSpec, Mma};
 use bsr_runtime::attention::{HeadOrder, Mask};
 
-use crate::drawn::missing;
+use crate::drawn::{ATTENTIONS_OF_WARPS, missing};
 use crate::table::{self, CAUSAL, Case, case, shape};
 
 /// Widest head of these kernels.
@@ -70,7 +70,6 @@ pub(crate) fn choices() -> Vec<Case> {
 fn every_value_of_every_key_is_drawn() {
     let tables = [blocks(), patterns(), tensors(), scores(), choices()];
     let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
-    let base = "op = attention, bm = 64, bn = 64, bk = 64, mma = mma_sync";
-    let missing = missing(&[base], tables.iter().flatten().map(parse));
+    let missing = missing(&ATTENTIONS_OF_WARPS, tables.iter().flatten().map(parse));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));
 }

@@ -46,6 +46,12 @@ pub(crate) const ATTENTIONS: [&str; 3] = [
     "op = attention, bm = 192, bn = 128, bk = 128, dtype = bf16",
 ];
 
+/// The same by `mma_sync`.
+pub(crate) const ATTENTIONS_OF_WARPS: [&str; 2] = [
+    "op = attention, bm = 64, bn = 16, bk = 32, mma = mma_sync",
+    "op = attention, bm = 128, bn = 64, bk = 64, mma = mma_sync, dtype = bf16",
+];
+
 /// A value of a key that kernels of a kind take.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Value {

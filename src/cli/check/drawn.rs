@@ -7,7 +7,7 @@ mod values;
 use bsr::KernelSpec;
 use clap::Parser;
 use rayon::prelude::*;
-use values::{ATTENTIONS, PRODUCTS, covering, missing};
+use values::{ATTENTIONS, ATTENTIONS_OF_WARPS, PRODUCTS, covering, missing};
 
 use super::*;
 
@@ -53,8 +53,8 @@ fn fault(number: usize, spec: &KernelSpec, which: Which) -> Option<String> {
 }
 
 fn check(which: Which) {
-    let specs = [covering(&PRODUCTS), covering(&ATTENTIONS)].concat();
-    let bases = [&PRODUCTS[..], &ATTENTIONS[..]].concat();
+    let specs = [covering(&PRODUCTS), covering(&ATTENTIONS), covering(&ATTENTIONS_OF_WARPS)].concat();
+    let bases = [&PRODUCTS[..], &ATTENTIONS, &ATTENTIONS_OF_WARPS].concat();
     assert_eq!(missing(&bases, specs.iter().copied()), Vec::<String>::new());
     // A debug build takes one kernel in three.
     let every = !cfg!(debug_assertions) || std::env::var_os("BSR_EVERY_KERNEL").is_some();

@@ -19,7 +19,7 @@ pub(super) const ROWS: [u32; 2] = [128, 64];
 pub(super) const WIDEST_STEP: u32 = 128;
 const USUAL_STEP: u32 = 64;
 /// Registers of a thread beside O, S, Q and the score: fragments of K or V, maxima, sums, addresses.
-const OVERHEAD: u32 = 60;
+const OVERHEAD: u32 = 70;
 /// Warps of an SM beyond which more hide nothing more.
 pub(super) const BUSY_WARPS: u32 = 16;
 
