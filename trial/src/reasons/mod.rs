@@ -95,7 +95,9 @@ const REASONS: &[Reason] = &[
         "the ring is filled from one batch of indices, and by whole blocks",
     ),
     (
-        |at, _, plan| goes_to(at, "$fill") && by_warps(plan) && plan.profile().stages == 2,
+        |at, _, plan| {
+            (goes_to(at, "$fill") || goes_to(at, "$words_first")) && by_warps(plan) && plan.profile().stages == 2
+        },
         "of two stages one is filled before the first is multiplied",
     ),
     (
