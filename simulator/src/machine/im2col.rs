@@ -1,9 +1,7 @@
 //! The im2col mode of tensor maps: what `cuTensorMapEncodeIm2col` takes beyond the tensor.
 
-use super::tensor_map::TensorMapDesc;
-
 /// The im2col mode of a tensor map, of images with one to three spatial dimensions: the box of pixels at which the corner of a
-/// filter may be. One copy moves [`TensorMapDesc::box_dims`]`[1]` of them, line after line and image after image (PTX ISA, tensors,
+/// filter may be. One copy moves [`box_dims`](crate::TensorMapDesc::box_dims)`[1]` of them, line after line and image after image (PTX ISA, tensors,
 /// im2col mode).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Im2col {
@@ -13,32 +11,32 @@ pub struct Im2col {
     pub upper: Vec<i32>,
 }
 
-impl TensorMapDesc {
-    /// The rules of `cuTensorMapEncodeIm2col` that those for tiles do not have.
-    pub(super) fn check_im2col(&self, mode: &Im2col) -> Result<(), String> {
-        let rank = self.dims.len();
+impl Im2col {
+    /// The rules of `cuTensorMapEncodeIm2col` that those for tiles do not have, for a tensor of these extents and steps.
+    pub(super) fn check(&self, dims: &[u64], element_strides: &[u32]) -> Result<(), String> {
+        let rank = dims.len();
         let Some((least, most)) = range_of_corners(rank) else {
             return Err(format!("an im2col tensor map has 3 to 5 dimensions, this one {rank}"));
         };
         let spatial = rank - 2;
-        if mode.lower.len() != spatial || mode.upper.len() != spatial {
+        if self.lower.len() != spatial || self.upper.len() != spatial {
             return Err(format!(
                 "rank {rank} has {spatial} spatial dimensions; the lower corner has {} and the upper one {}",
-                mode.lower.len(),
-                mode.upper.len()
+                self.lower.len(),
+                self.upper.len()
             ));
         }
-        if let Some(c) = mode.lower.iter().chain(&mode.upper).find(|c| !(least..=most).contains(*c)) {
+        if let Some(c) = self.lower.iter().chain(&self.upper).find(|c| !(least..=most).contains(*c)) {
             return Err(format!("a corner of rank {rank} is {least} to {most}, not {c}"));
         }
-        for (d, (lower, upper)) in mode.lower.iter().zip(&mode.upper).enumerate() {
-            let last = self.dims[d + 1] as i64 - 1 + i64::from(*upper);
+        for (d, (lower, upper)) in self.lower.iter().zip(&self.upper).enumerate() {
+            let last = dims[d + 1] as i64 - 1 + i64::from(*upper);
             if last < i64::from(*lower) {
                 return Err(format!("the box of spatial dimension {d} is empty: from {lower} to {last}"));
             }
         }
-        if self.element_strides[rank - 1] != 1 {
-            return Err(format!("a stride of images other than 1 is not modelled: {}", self.element_strides[rank - 1]));
+        if element_strides[rank - 1] != 1 {
+            return Err(format!("a stride of images other than 1 is not modelled: {}", element_strides[rank - 1]));
         }
         Ok(())
     }

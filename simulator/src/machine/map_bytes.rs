@@ -117,6 +117,9 @@ fn describe(map: &[u8; MAP_BYTES], memory: &GlobalMemory) -> Result<TensorMapDes
         return Err(format!("its swizzle mode has the number {}; 0 to 3 are modelled", map[SWIZZLE]));
     };
     let spatial = usize::from(map[IM2COL]);
+    if spatial > 3 {
+        return Err(format!("it has {spatial} spatial dimensions; 0 to 3 are possible"));
+    }
     let corners = |from: usize| {
         (0..spatial).map(|d| i32::from(i16::from_le_bytes([map[from + 2 * d], map[from + 2 * d + 1]]))).collect()
     };
@@ -153,6 +156,10 @@ mod tests {
         map.box_dims = vec![32, 300];
         map.element_strides = vec![1, 2, 1, 1];
         map.im2col = Some(Im2col { lower: vec![-1, -2], upper: vec![1, -3] });
-        assert_eq!(read(&write(&map, &memory), &memory), Some(Ok(map)));
+        let mut bytes = write(&map, &memory);
+        assert_eq!(read(&bytes, &memory), Some(Ok(map)));
+        // What a kernel writes there is no place in the map.
+        bytes[IM2COL] = 200;
+        assert!(read(&bytes, &memory).is_some_and(|map| map.is_err_and(|why| why.contains("200 spatial dimensions"))));
     }
 }

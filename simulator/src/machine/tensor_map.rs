@@ -203,6 +203,6 @@ impl TensorMapDesc {
                 self.swizzle.span()
             ));
         }
-        self.im2col.as_ref().map_or(Ok(()), |mode| self.check_im2col(mode))
+        self.im2col.as_ref().map_or(Ok(()), |mode| mode.check(&self.dims, &self.element_strides))
     }
 }
