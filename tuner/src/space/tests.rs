@@ -80,13 +80,10 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         ("hopper-f64", "bm = 64, bk = 64, dtype = f64", 100),
         ("ampere-wmma", "bm = 128, bk = 128, dtype = f32, tf32 = on", 50),
         ("hopper-tf32", "bm = 128, bk = 128, dtype = f32, tf32 = on", 50),
-<<<<<<< HEAD
         ("hopper-tf32", "bm = 128, bk = 128, dtype = f32, tf32 = on, b_layout = col", 250),
         ("hopper-tf32", "bm = 32, bk = 32, dtype = f32, tf32 = on, b_layout = col", 100),
-=======
         ("ampere-attention", "op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16", 20),
         ("ampere-attention", "op = attention, bm = 64, bn = 64, bk = 64", 8),
->>>>>>> 031daf49 (tuner, docs, python: attention by mma.sync where a GPU is no Hopper)
         ("scalar", "bm = 128, bk = 128, dtype = f32", 10),
         ("scalar", "bm = 8, bk = 8, dtype = f32", 20),
         ("scalar", "bm = 3, bk = 3, dtype = f64, b_layout = col, c_layout = col", 15),
