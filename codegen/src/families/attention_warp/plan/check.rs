@@ -12,7 +12,7 @@ const LARGEST: u32 = 512;
 const WIDEST: u32 = 128;
 
 pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let fewest = ROWS[ROWS.len() - 1];
+    let fewest = ROWS[0];
     let sizes = [
         ("bm", "query rows of a block", spec.bm, fewest, LARGEST, "a CTA has 4 or 8 warps of 16 queries"),
         ("bk", "keys of a block", spec.bk, UNIT, LARGEST, "they are K of the second product's mma.sync"),
@@ -33,8 +33,8 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(
             Key::CtaM.as_str(),
             format!("a CTA cannot have {rows} queries"),
-            format!("it has {} or {}, 4 or 8 warps of 16, and they divide bm = {}", ROWS[1], ROWS[0], spec.bm),
-            "drop `cta_m`: the plan takes the larger that fits",
+            format!("it has {} or {}, 4 or 8 warps of 16, and they divide bm = {}", ROWS[0], ROWS[1], spec.bm),
+            "drop `cta_m`: the plan takes 64",
         ));
     }
     if let Some(step) = spec.k_step.filter(|step| !super::tiling::divides(spec, *step)) {

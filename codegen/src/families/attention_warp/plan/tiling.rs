@@ -13,8 +13,8 @@ pub(crate) const WARP_ROWS: u32 = 16;
 pub(crate) const KEYS: u32 = 16;
 /// K of an instruction, and what columns and keys are multiples of.
 pub(crate) const UNIT: u32 = 16;
-/// Queries of a CTA, the most first: more share what is loaded.
-pub(super) const ROWS: [u32; 2] = [128, 64];
+/// Queries of a CTA, the usual number first: 64 leave an SM room for more CTAs, which on an H100 is worth more than what 128 share.
+pub(super) const ROWS: [u32; 2] = [64, 128];
 /// Keys of the largest step, and of the largest that is taken unasked: more save little, and leave fewer CTAs an SM.
 pub(super) const WIDEST_STEP: u32 = 128;
 const USUAL_STEP: u32 = 64;
