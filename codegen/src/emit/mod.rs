@@ -5,6 +5,7 @@ mod fold;
 mod frame;
 mod joints;
 mod layout;
+pub(crate) mod module;
 mod probes;
 mod registers;
 mod repeats;

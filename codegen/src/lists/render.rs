@@ -10,7 +10,8 @@ use super::length_context::LengthContext;
 use super::shared_context::SharedContext;
 use super::{IndexWidth, ListKernel, Shape, SplitLists};
 use crate::arch::Arch;
-use crate::emit::{finished, templates};
+use crate::emit::module::{Kernel, module};
+use crate::emit::templates;
 use crate::{SddmmTiles, SplitForm, TileScheduler};
 
 /// Loads that a thread of the smaller kernels has on their way at the same time.
@@ -22,42 +23,26 @@ const ROWS: u32 = 4;
 /// Heads of clusters that a warp of the assigning kernel writes at the same time.
 const HEADS: u32 = 5;
 
-/// The context of `lists/module.ptx.tera`.
-#[derive(Serialize)]
-struct Module {
-    arch: Arch,
-    kernels: Vec<Kernel>,
-}
-
-#[derive(Serialize)]
-struct Kernel {
-    entry: &'static str,
-    comment: &'static str,
-    threads: u32,
-    parameters: Vec<String>,
-    registers: Vec<String>,
-    body: String,
-}
+/// The kernels of a list run in order.
+const FIRST: &str =
+    "    // The kernels of a list run in order: each may start while the previous one runs, and waits for it before it reads.
+    griddepcontrol.wait;
+    griddepcontrol.launch_dependents;
+";
 
 /// The module with every kernel of [`ListKernel`]. The same text at every call.
 pub fn ptx() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {
         let arch = Arch { target: "sm_90", ..Arch::SM_90A };
-        templates::render("lists/module.ptx", &Module { arch, kernels: ListKernel::ALL.map(kernel).into() })
+        module("The work lists of a pattern in GPU memory.", arch, ListKernel::ALL.map(kernel).into())
     })
 }
 
 fn kernel(kernel: ListKernel) -> Kernel {
-    let (registers, body) = finished(&body(kernel));
-    Kernel {
-        entry: kernel.entry(),
-        comment: comment(kernel),
-        threads: kernel.threads(),
-        parameters: parameters(kernel),
-        registers,
-        body,
-    }
+    Kernel::new(kernel.entry(), comment(kernel), kernel.threads(), &body(kernel))
+        .parameters(kernel.pointers(), kernel.numbers())
+        .first(FIRST)
 }
 
 fn comment(kernel: ListKernel) -> &'static str {
@@ -85,15 +70,6 @@ fn comment(kernel: ListKernel) -> &'static str {
         ListKernel::CheckPages => "Checks a page table; writes the number of keys of each correct problem.",
         ListKernel::LengthTiles => "Lists the tiles of an attention by the keys of its problems, in equal shares.",
     }
-}
-
-fn parameters(kernel: ListKernel) -> Vec<String> {
-    let pointers = kernel.pointers().iter().map(|name| format!(".param .u64 {name}"));
-    let numbers = kernel.numbers().iter().map(|name| format!(".param .u32 {name}"));
-    let mut lines: Vec<String> = pointers.chain(numbers).collect();
-    let last = lines.len() - 1;
-    lines[..last].iter_mut().for_each(|line| line.push(','));
-    lines
 }
 
 fn body(kernel: ListKernel) -> String {

@@ -1,5 +1,6 @@
 //! Methods, their kernels, and what a launch of each is given.
 
+use super::frames::Frame;
 use super::steps::{Body, Store};
 
 /// A method whose iterations are a cycle of kernels.
@@ -9,6 +10,21 @@ pub enum Method {
     Cg,
     /// BiCGStab (van der Vorst 1992), for any matrices.
     Bicgstab,
+    /// Restarted GMRES (Saad and Schultz 1986), for any matrices, preconditioned from the right. It keeps a basis of
+    /// `restart` + 1 vectors of the matrix's rows.
+    Gmres {
+        /// Iterations of a cycle, 1 to [`Method::MOST_RESTART`].
+        restart: u32,
+    },
+}
+
+/// A launch of a kernel in a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// The kernel.
+    pub kernel: SolverKernel,
+    /// GMRES: the last column of the basis that it works on, from 0. Otherwise 0.
+    pub column: u32,
 }
 
 /// A kernel of a method.
@@ -36,6 +52,26 @@ pub enum SolverKernel {
     BicgMinimum,
     /// x += alpha u + omega w, r -= omega y; begins shadow . r and r . r.
     BicgStep,
+    /// The first column of the basis is b - y, where y is A x, and d is M times it; begins its square.
+    GmresResidual,
+    /// Checks the residual; begins a cycle.
+    GmresCheck,
+    /// Begins the products of y = A d with the columns of the basis.
+    GmresProject,
+    /// Finishes these products: a column of the Hessenberg matrix.
+    GmresColumn,
+    /// Subtracts the projection from y, and begins the products of what is left with the columns.
+    GmresOrthogonalize,
+    /// Finishes these products, and adds them to the column of the Hessenberg matrix.
+    GmresCorrect,
+    /// Subtracts this projection also: the next column of the basis, and d is M times it; begins its square.
+    GmresExtend,
+    /// Turns the column of the Hessenberg matrix by Givens rotations; checks the norm of the residual that follows.
+    GmresRotate,
+    /// Solves the triangular system: the coefficients of the columns.
+    GmresSolve,
+    /// x += M times the combination of the columns.
+    GmresUpdate,
 }
 
 /// A vector of a solve.
@@ -59,8 +95,12 @@ pub enum Vector {
     V,
     /// M r at half an iteration.
     W,
-    /// A w.
+    /// A w; GMRES: A d.
     Y,
+    /// GMRES: the basis of the Krylov space, `restart` + 1 columns one after the other. Only [`Vector::Basis`] has more than one.
+    Basis,
+    /// GMRES: M times the last column of the basis.
+    D,
 }
 
 /// A dot product, which is partial sums in memory, one of each CTA, between the kernel that begins it and the next.
@@ -97,44 +137,102 @@ pub enum Pointer {
     Sum(Sum),
     /// The inverses of the diagonal blocks, row-major, one after the other: as many rows as the matrix has in its blocks.
     Inverse,
+    /// GMRES: partial sums in f64 of the products of a vector with the columns of the basis, those of a column together.
+    Projections,
+    /// GMRES: scales of the columns, coefficients, rotations, and the Hessenberg matrix, in f64.
+    Small,
+}
+
+/// A number that a kernel is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Number {
+    /// Rows of the matrix.
+    Rows,
+    /// [`Step::column`].
+    Column,
+    /// CTAs that have left partial sums.
+    Ctas,
 }
 
 impl Method {
-    /// Both of them.
-    pub const ALL: [Self; 2] = [Self::Cg, Self::Bicgstab];
+    /// Iterations of a cycle of GMRES unless it is said, as in scipy.
+    pub const RESTART: u32 = 20;
+    /// Most of them: a CTA has a thread for each.
+    pub const MOST_RESTART: u32 = SolverKernel::THREADS;
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cg, Self::Bicgstab, Self::Gmres { restart: Self::RESTART }];
 
     /// The kernels of an iteration, in order.
     pub fn iteration(self) -> &'static [SolverKernel] {
         use SolverKernel::{
-            BicgDirection, BicgHalf, BicgMinimum, BicgShadow, BicgStep, CgCurvature, CgDirection, CgStep,
+            BicgDirection, BicgHalf, BicgMinimum, BicgShadow, BicgStep, CgCurvature, CgDirection, CgStep, GmresColumn,
+            GmresCorrect, GmresExtend, GmresOrthogonalize, GmresProject, GmresRotate,
         };
         match self {
             Self::Cg => &[CgCurvature, CgStep, CgDirection],
             Self::Bicgstab => &[BicgShadow, BicgHalf, BicgMinimum, BicgStep, BicgDirection],
+            Self::Gmres { .. } => {
+                &[GmresProject, GmresColumn, GmresOrthogonalize, GmresCorrect, GmresExtend, GmresRotate]
+            }
         }
     }
 
-    /// The kernel that makes the first residual. It stands for the one before the last of a cycle, which then runs.
-    pub fn start(self) -> SolverKernel {
+    /// Iterations of a cycle.
+    pub fn iterations_of_cycle(self) -> u32 {
         match self {
-            Self::Cg => SolverKernel::CgStart,
-            Self::Bicgstab => SolverKernel::BicgStart,
+            Self::Cg | Self::Bicgstab => 1,
+            Self::Gmres { restart } => restart,
+        }
+    }
+
+    /// The launches of a cycle, in order.
+    pub fn cycle(self) -> Vec<Step> {
+        let columns = 0..self.iterations_of_cycle();
+        let iterations = columns.flat_map(|column| self.iteration().iter().map(move |kernel| (*kernel, column)));
+        let last = match self {
+            Self::Cg | Self::Bicgstab => &[][..],
+            Self::Gmres { .. } => &[
+                SolverKernel::GmresSolve,
+                SolverKernel::GmresUpdate,
+                SolverKernel::GmresResidual,
+                SolverKernel::GmresCheck,
+            ],
+        };
+        let last = last.iter().map(|kernel| (*kernel, self.iterations_of_cycle() - 1));
+        iterations.chain(last).map(|(kernel, column)| Step { kernel, column }).collect()
+    }
+
+    /// The kernels that make and check the first residual.
+    pub fn start(self) -> [SolverKernel; 2] {
+        match self {
+            Self::Cg => [SolverKernel::CgStart, SolverKernel::CgDirection],
+            Self::Bicgstab => [SolverKernel::BicgStart, SolverKernel::BicgDirection],
+            Self::Gmres { .. } => [SolverKernel::GmresResidual, SolverKernel::GmresCheck],
         }
     }
 
     /// Every kernel of its module.
-    pub fn kernels(self) -> impl Iterator<Item = SolverKernel> {
-        [SolverKernel::Norm, self.start()].into_iter().chain(self.iteration().iter().copied())
+    pub fn kernels(self) -> Vec<SolverKernel> {
+        let mut kernels = vec![SolverKernel::Norm];
+        let [start, check] = self.start();
+        let cycle = self.cycle().into_iter().map(|step| step.kernel);
+        for kernel in [start].into_iter().chain(cycle).chain([check]) {
+            if !kernels.contains(&kernel) {
+                kernels.push(kernel);
+            }
+        }
+        kernels
     }
 
     /// The vectors that a product with A reads and writes ahead of a kernel of the cycle, or of the start.
     pub fn product_before(self, kernel: SolverKernel) -> Option<(Vector, Vector)> {
         match kernel {
             SolverKernel::CgStart => Some((Vector::X, Vector::Q)),
-            SolverKernel::BicgStart => Some((Vector::X, Vector::Y)),
+            SolverKernel::BicgStart | SolverKernel::GmresResidual => Some((Vector::X, Vector::Y)),
             SolverKernel::CgCurvature => Some((Vector::P, Vector::Q)),
             SolverKernel::BicgShadow => Some((Vector::U, Vector::V)),
             SolverKernel::BicgMinimum => Some((Vector::W, Vector::Y)),
+            SolverKernel::GmresProject => Some((Vector::D, Vector::Y)),
             _ => None,
         }
     }
@@ -144,6 +242,7 @@ impl Method {
         match self {
             Self::Cg => &[Vector::P],
             Self::Bicgstab => &[Vector::P, Vector::V],
+            Self::Gmres { .. } => &[],
         }
     }
 
@@ -152,24 +251,42 @@ impl Method {
         match self {
             Self::Cg => &["rho"],
             Self::Bicgstab => &["rho", "alpha", "omega"],
+            Self::Gmres { .. } => &[],
         }
     }
 
-    /// The line that a kernel writes, from 0.
+    /// Lines of its state. GMRES has the last one, which single CTAs read and write, and one that no kernel reads.
+    pub(super) fn lines(self) -> usize {
+        match self {
+            Self::Cg | Self::Bicgstab => self.iteration().len(),
+            Self::Gmres { .. } => 2,
+        }
+    }
+
+    /// The line that a kernel on whole vectors writes, from 0. The first residual is made by a kernel that stands for the one
+    /// before the last of a cycle.
     pub(super) fn place(self, kernel: SolverKernel) -> usize {
-        let last = self.iteration().len() - 1;
         let found = self.iteration().iter().position(|one| *one == kernel);
-        found.unwrap_or(if kernel == SolverKernel::Norm { 0 } else { last - 1 })
+        found.unwrap_or(if kernel == SolverKernel::Norm { 0 } else { self.lines() - 2 })
+    }
+
+    /// CTAs of an SM that a kernel leaves registers for: with fewer, the rows that GMRES reads twice stay in L2.
+    pub(super) fn resident(self) -> u32 {
+        match self {
+            Self::Cg | Self::Bicgstab => 4,
+            Self::Gmres { .. } => 2,
+        }
+    }
+
+    /// Most CTAs of a launch, for all problems: as many as the 132 SMs of an H100 take at once. The order of sums depends on it.
+    pub(super) fn most_ctas(self) -> u32 {
+        132 * self.resident()
     }
 }
 
 impl SolverKernel {
     /// Threads of a CTA.
     pub const THREADS: u32 = 256;
-    /// CTAs of an SM that a kernel leaves registers for.
-    pub const RESIDENT: u32 = 4;
-    /// Most CTAs of a launch, for all problems: four on each of the 132 SMs of an H100. The order of sums depends on it.
-    pub const MOST_CTAS: u32 = Self::RESIDENT * 132;
 
     /// Its name in its module.
     pub fn entry(self) -> &'static str {
@@ -185,12 +302,25 @@ impl SolverKernel {
             Self::BicgHalf => "bsr_bicgstab_half",
             Self::BicgMinimum => "bsr_bicgstab_minimum",
             Self::BicgStep => "bsr_bicgstab_step",
+            Self::GmresResidual => "bsr_gmres_residual",
+            Self::GmresCheck => "bsr_gmres_check",
+            Self::GmresProject => "bsr_gmres_project",
+            Self::GmresColumn => "bsr_gmres_column",
+            Self::GmresOrthogonalize => "bsr_gmres_orthogonalize",
+            Self::GmresCorrect => "bsr_gmres_correct",
+            Self::GmresExtend => "bsr_gmres_extend",
+            Self::GmresRotate => "bsr_gmres_rotate",
+            Self::GmresSolve => "bsr_gmres_solve",
+            Self::GmresUpdate => "bsr_gmres_update",
         }
     }
 
-    /// The addresses that it is given, which are its first parameters; the number of rows follows.
-    pub fn pointers(self, is_preconditioned: bool) -> Vec<Pointer> {
-        let body = Body::of(self);
+    /// The addresses that it is given, which are its first parameters.
+    pub(super) fn pointers(self, is_preconditioned: bool) -> Vec<Pointer> {
+        let body = match Frame::of(self) {
+            Frame::Vectors(body) => body,
+            Frame::Basis(krylov) => return krylov.pointers(is_preconditioned),
+        };
         let mut pointers = vec![Pointer::State];
         pointers.extend(body.checks.then_some(Pointer::History));
         pointers.extend(body.totals.iter().map(|sum| Pointer::Sum(*sum)));
@@ -200,13 +330,12 @@ impl SolverKernel {
         pointers
     }
 
-    /// Bytes of a vector's elements that a launch on so many rows of `bytes` each reads and writes at least, those of the
-    /// inverses of blocks of `block` rows included.
-    pub fn bytes_moved(self, rows: u64, bytes: u64, block: Option<u64>) -> u64 {
-        let body = Body::of(self);
-        let inverse = body.preconditions.and(block).unwrap_or(0);
-        let stores = body.stores(block.is_some()).count() as u64;
-        rows * bytes * (body.loads.len() as u64 + stores + inverse)
+    /// The numbers that it is given after them.
+    pub(super) fn numbers(self) -> &'static [Number] {
+        match Frame::of(self) {
+            Frame::Vectors(_) => &[Number::Rows],
+            Frame::Basis(krylov) => krylov.numbers,
+        }
     }
 }
 
@@ -233,6 +362,8 @@ impl Vector {
             Self::V => "v",
             Self::W => "w",
             Self::Y => "y",
+            Self::Basis => "basis",
+            Self::D => "d",
         }
     }
 }
@@ -262,6 +393,19 @@ impl Pointer {
             Self::Vector(vector) => format!("vector_{}", vector.name()),
             Self::Sum(sum) => format!("sum_{}", sum.name()),
             Self::Inverse => "inverse".to_owned(),
+            Self::Projections => "projections".to_owned(),
+            Self::Small => "small".to_owned(),
+        }
+    }
+}
+
+impl Number {
+    /// Its name as a parameter.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Column => "column",
+            Self::Ctas => "ctas",
         }
     }
 }
@@ -277,7 +421,7 @@ impl Body {
 
     /// What it writes: nothing that is a copy where there is no preconditioner.
     pub(super) fn stores(&self, is_preconditioned: bool) -> impl Iterator<Item = &Store> {
-        let copy = self.preconditions.filter(|_| !is_preconditioned).map(|(_, to)| to);
-        self.stores.iter().filter(move |store| Some(store.to) != copy)
+        let is_copy = |vector: Vector| vector.without_preconditioner() != vector;
+        self.stores.iter().filter(move |store| is_preconditioned || !is_copy(store.to))
     }
 }

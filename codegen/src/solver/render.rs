@@ -2,19 +2,23 @@
 
 use serde::Serialize;
 
-use super::kernels::{Method, Pointer, SolverKernel, Vector};
+use super::frames::Frame;
+use super::kernels::{Method, Number, Pointer, SolverKernel, Step, Vector};
+use super::krylov::{Grid, Small};
+use super::krylov_context::KrylovContext;
 use super::state::{HISTORY, LINE_BYTES, Numbers};
 use super::steps::Body;
 use crate::Dtype;
 use crate::arch::Arch;
-use crate::emit::{finished, templates};
+use crate::emit::module::{Kernel, module};
+use crate::emit::templates;
 
 /// Threads of a warp.
-const WARP: u32 = 32;
+pub(super) const WARP: u32 = 32;
 /// Warps of a CTA.
-const WARPS: u32 = SolverKernel::THREADS / WARP;
+pub(super) const WARPS: u32 = SolverKernel::THREADS / WARP;
 /// Bytes in which the warps of a CTA pass on a sum.
-const SUM_BYTES: u32 = 8 * WARPS;
+pub(super) const SUM_BYTES: u32 = 8 * WARPS;
 
 /// The kernels of a method on vectors of a type, with the inverses of diagonal blocks as preconditioner or without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,16 +32,23 @@ impl SolverModule {
     /// Most rows of a diagonal block.
     pub const MOST_ROWS: u32 = 8;
 
-    /// The module for vectors of f64 or f32 and blocks of 1 to 8 rows; none of others.
+    /// The module for vectors of f64 or f32, blocks of 1 to 8 rows, and cycles of 1 to [`Method::MOST_RESTART`] iterations; none
+    /// of others.
     pub fn new(method: Method, dtype: Dtype, block: Option<u32>) -> Option<Self> {
         let is_known = matches!(dtype, Dtype::F32 | Dtype::F64);
         let is_small = block.is_none_or(|rows| (1..=Self::MOST_ROWS).contains(&rows));
-        (is_known && is_small).then_some(Self { method, dtype, block })
+        let is_short = (1..=Method::MOST_RESTART).contains(&method.iterations_of_cycle());
+        (is_known && is_small && is_short).then_some(Self { method, dtype, block })
     }
 
     /// Its method.
     pub fn method(self) -> Method {
         self.method
+    }
+
+    /// Type of the vectors' elements.
+    pub(super) fn dtype(self) -> Dtype {
+        self.dtype
     }
 
     /// Rows of the blocks that it preconditions with.
@@ -52,51 +63,116 @@ impl SolverModule {
 
     /// Its text. The same at every call.
     pub fn ptx(self) -> String {
-        let kernels = self.method.kernels().map(|kernel| self.kernel(kernel)).collect();
-        templates::render("solver/module.ptx", &Module { arch: self.arch(), kernels })
+        let kernels = self.method.kernels().into_iter().map(|kernel| self.kernel(kernel)).collect();
+        module("The vector kernels of an iterative solver.", self.arch(), kernels)
     }
 
-    /// CTAs of every launch of a solve with so many rows.
-    pub fn ctas(self, rows: u32) -> u32 {
-        rows.div_ceil(WARPS * self.rows_of_warp()).clamp(1, SolverKernel::MOST_CTAS)
+    /// CTAs that share the rows of a vector.
+    fn ctas(self, rows: u32) -> u32 {
+        rows.div_ceil(WARPS * self.rows_of_warp()).clamp(1, self.method.most_ctas())
+    }
+
+    /// CTAs of a launch of a solve with so many rows.
+    pub fn grid(self, step: Step, rows: u32) -> u32 {
+        match Frame::of(step.kernel) {
+            Frame::Vectors(_) => self.ctas(rows),
+            Frame::Basis(krylov) => match krylov.grid {
+                Grid::Rows => self.ctas(rows),
+                Grid::Columns => step.column + 1,
+                Grid::One => 1,
+            },
+        }
     }
 
     /// Bytes of dynamic shared memory of a kernel.
     pub fn shared_bytes(self, kernel: SolverKernel) -> u32 {
-        let body = Body::of(kernel);
-        SUM_BYTES * (body.totals.len() + body.dots.len()) as u32
+        match Frame::of(kernel) {
+            Frame::Vectors(body) => SUM_BYTES * (body.totals.len() + body.dots.len()) as u32,
+            Frame::Basis(_) => KrylovContext::shared_bytes(self.method),
+        }
     }
 
-    /// The addresses that a kernel is given.
+    /// The addresses that a kernel is given, which are its first parameters.
     pub fn pointers(self, kernel: SolverKernel) -> Vec<Pointer> {
         kernel.pointers(self.block.is_some())
     }
 
+    /// The words that follow them.
+    pub fn words(self, step: Step, rows: u32) -> Vec<u32> {
+        let word = |number: &Number| match number {
+            Number::Rows => rows,
+            Number::Column => step.column,
+            Number::Ctas => self.ctas(rows),
+        };
+        step.kernel.numbers().iter().map(word).collect()
+    }
+
+    /// Bytes of memory that an address is that of, in a solve with so many rows.
+    pub fn bytes(self, pointer: Pointer, rows: u32) -> u64 {
+        let (element, rows, sum) = (u64::from(self.dtype.bytes()), u64::from(rows), 8 * u64::from(self.ctas(rows)));
+        let columns = u64::from(self.method.iterations_of_cycle());
+        match pointer {
+            Pointer::State => self.method.state_bytes().into(),
+            Pointer::History => 8 * u64::from(HISTORY),
+            Pointer::Vector(Vector::Basis) => (columns + 1) * rows * element,
+            Pointer::Vector(_) => rows * element,
+            Pointer::Sum(_) => sum,
+            Pointer::Inverse => {
+                let block = self.block.map_or(0, u64::from);
+                rows.next_multiple_of(block.max(1)) * block * element
+            }
+            Pointer::Projections => columns * sum,
+            Pointer::Small => Small::new(self.method).bytes.into(),
+        }
+    }
+
+    /// Every address that its kernels and the products between them are given.
+    pub fn memory(self) -> Vec<Pointer> {
+        let kernels = self.method.kernels();
+        let given = kernels.iter().flat_map(|kernel| self.pointers(*kernel));
+        let multiplied = kernels.iter().filter_map(|kernel| self.method.product_before(*kernel));
+        let multiplied = multiplied.flat_map(|(from, to)| [from, to].map(Pointer::Vector));
+        let mut all: Vec<Pointer> = given.chain(multiplied).map(|pointer| self.resolved(pointer)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Where an address is: there are no copies where there is no preconditioner.
+    pub fn resolved(self, pointer: Pointer) -> Pointer {
+        match pointer {
+            Pointer::Vector(vector) if self.block.is_none() => Pointer::Vector(vector.without_preconditioner()),
+            pointer => pointer,
+        }
+    }
+
+    /// Bytes of vectors' elements that a launch on so many rows reads and writes at least, those of the inverses included.
+    pub fn bytes_moved(self, step: Step, rows: u64) -> u64 {
+        let (vectors, reads_inverse) = Frame::of(step.kernel).vectors_moved(self.block.is_some(), step.column);
+        let inverse = self.block.filter(|_| reads_inverse).map_or(0, u64::from);
+        rows * u64::from(self.dtype.bytes()) * (vectors + inverse)
+    }
+
     /// Rows of a vector that a warp has at once: whole blocks.
-    fn rows_of_warp(self) -> u32 {
+    pub(super) fn rows_of_warp(self) -> u32 {
         let block = self.block.unwrap_or(1);
         WARP / block * block
     }
 
     fn kernel(self, kernel: SolverKernel) -> Kernel {
-        let (registers, body) = finished(&templates::render("solver/body.ptx", &self.context(kernel)));
-        let mut parameters: Vec<String> =
-            self.pointers(kernel).into_iter().map(|pointer| format!(".param .u64 {},", pointer.name())).collect();
-        parameters.push(".param .u32 rows".to_owned());
-        Kernel {
-            entry: kernel.entry(),
-            comment: Body::of(kernel).comment,
-            threads: SolverKernel::THREADS,
-            resident: SolverKernel::RESIDENT,
-            parameters,
-            registers,
-            body,
-        }
+        let frame = Frame::of(kernel);
+        let body = match &frame {
+            Frame::Vectors(body) => templates::render("solver/body.ptx", &self.context(kernel, body)),
+            Frame::Basis(krylov) => templates::render(krylov.template, &KrylovContext::new(self, krylov)),
+        };
+        let words: Vec<&str> = kernel.numbers().iter().map(|number| number.name()).collect();
+        Kernel::new(kernel.entry(), frame.comment(), SolverKernel::THREADS, &body)
+            .parameters(self.pointers(kernel).into_iter().map(Pointer::name), &words)
+            .resident(self.method.resident())
     }
 
-    fn context(self, kernel: SolverKernel) -> Context {
-        let body = Body::of(kernel);
-        let (method, lines) = (self.method, self.method.iteration().len());
+    fn context(self, kernel: SolverKernel, body: &Body) -> Context {
+        let (method, lines) = (self.method, self.method.lines());
         let place = method.place(kernel);
         let line = |place: usize| LINE_BYTES * (1 + place as u32);
         let is_f64 = self.dtype == Dtype::F64;
@@ -141,14 +217,7 @@ impl SolverModule {
                     times: register(update.times),
                 })
                 .collect(),
-            preconditions: body.preconditions.map(|(from, to)| Preconditions {
-                from: register(from),
-                to: register(to),
-                block: self.block.unwrap_or(0),
-                columns: (0..self.block.unwrap_or(0))
-                    .map(|column| Column { column, from: column * dtype_bytes })
-                    .collect(),
-            }),
+            preconditions: body.preconditions.map(|(from, to)| Preconditions::new(self, register(from), register(to))),
             stores: body
                 .stores(self.block.is_some())
                 .map(|store| Named { name: store.to.name(), register: register(store.from) })
@@ -164,28 +233,11 @@ impl SolverModule {
     }
 }
 
-fn sums(names: impl Iterator<Item = &'static str>, before: usize) -> Vec<Total> {
+pub(super) fn sums(names: impl Iterator<Item = &'static str>, before: usize) -> Vec<Total> {
     names
         .zip(before as u32..)
         .map(|(name, at)| Total { name, register: format!("%d_{name}"), at: SUM_BYTES * at })
         .collect()
-}
-
-#[derive(Serialize)]
-struct Module {
-    arch: Arch,
-    kernels: Vec<Kernel>,
-}
-
-#[derive(Serialize)]
-struct Kernel {
-    entry: &'static str,
-    comment: &'static str,
-    threads: u32,
-    resident: u32,
-    parameters: Vec<String>,
-    registers: Vec<String>,
-    body: String,
 }
 
 /// The context of `solver/body.ptx.tera`.
@@ -235,7 +287,7 @@ struct Scalar {
 
 /// A sum of the CTA, and where its warps pass it on.
 #[derive(Serialize)]
-struct Total {
+pub(super) struct Total {
     name: &'static str,
     register: String,
     at: u32,
@@ -262,12 +314,21 @@ struct Fma {
     times: String,
 }
 
+/// A vector that the preconditioner is multiplied with, and the product.
 #[derive(Serialize)]
-struct Preconditions {
+pub(super) struct Preconditions {
     from: String,
     to: String,
     block: u32,
     columns: Vec<Column>,
+}
+
+impl Preconditions {
+    pub(super) fn new(module: SolverModule, from: String, to: String) -> Self {
+        let (block, bytes) = (module.block.unwrap_or(0), module.dtype.bytes());
+        let columns = (0..block).map(|column| Column { column, from: column * bytes }).collect();
+        Self { from, to, block, columns }
+    }
 }
 
 /// A column of an inverse, and its offset from the row's first one.

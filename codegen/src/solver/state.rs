@@ -29,11 +29,13 @@ pub enum Status {
     Shadow = 6,
     /// BiCGStab: the step along the residual is zero, or not determined.
     Omega = 7,
+    /// GMRES: the Krylov space has ended, and has no solution: A is singular.
+    Singular = 8,
 }
 
 impl Status {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Running,
         Self::Converged,
         Self::Limit,
@@ -42,6 +44,7 @@ impl Status {
         Self::Rho,
         Self::Shadow,
         Self::Omega,
+        Self::Singular,
     ];
 
     /// By the number that kernels write.
@@ -60,6 +63,7 @@ pub(super) struct Numbers {
     rho: u32,
     shadow: u32,
     omega: u32,
+    singular: u32,
 }
 
 impl Numbers {
@@ -71,6 +75,7 @@ impl Numbers {
         rho: Status::Rho as u32,
         shadow: Status::Shadow as u32,
         omega: Status::Omega as u32,
+        singular: Status::Singular as u32,
     };
 }
 
@@ -95,7 +100,7 @@ pub struct Line {
 impl Method {
     /// Bytes of the state.
     pub fn state_bytes(self) -> u32 {
-        LINE_BYTES * (1 + self.iteration().len() as u32)
+        LINE_BYTES * (1 + self.lines() as u32)
     }
 
     /// The state before the first kernel: all scalars are 1, as the first iteration has none before it.
@@ -111,7 +116,7 @@ impl Method {
         bytes
     }
 
-    /// The line of the last kernel of a cycle, of a state as it is after a cycle. A status that is none counts as not finite.
+    /// The last line, which is that of the last kernel of a cycle, of a state as it is after a cycle. A status that is none counts as not finite.
     pub fn line(self, state: &[u8]) -> Line {
         let at = state.len().saturating_sub(LINE_BYTES as usize);
         let word = |from: usize| {

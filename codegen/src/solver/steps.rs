@@ -63,9 +63,10 @@ const NONE: Body = Body {
 };
 
 impl Body {
-    pub(super) fn of(kernel: SolverKernel) -> Self {
-        use Vector::{P, Q, R, Shadow, U, V, W, X, Y, Z};
-        match kernel {
+    /// None of a kernel on the basis of GMRES.
+    pub(super) fn of(kernel: SolverKernel) -> Option<Self> {
+        use Vector::{Basis, D, P, Q, R, Shadow, U, V, W, X, Y, Z};
+        let body = match kernel {
             SolverKernel::Norm => {
                 Self { comment: "Begins r . r.", loads: &[R], dots: &[const { dot(Sum::Rr, R, R) }], ..NONE }
             }
@@ -160,6 +161,18 @@ impl Body {
                 dots: &[const { dot(Sum::Rho, Shadow, R) }, const { dot(Sum::Rr, R, R) }],
                 ..NONE
             },
-        }
+            SolverKernel::GmresResidual => Self {
+                comment: "Makes the residual, the first column of the basis: v = b - A x, d = M v; begins v . v.",
+                scalars: Some("solver/minus_one.ptx"),
+                loads: &[R, Y],
+                updates: &[const { update(Basis, R, "minus_one", Y) }],
+                preconditions: Some((Basis, D)),
+                stores: &[const { store(Basis) }, const { store(D) }],
+                dots: &[const { dot(Sum::Rr, Basis, Basis) }],
+                ..NONE
+            },
+            _ => return None,
+        };
+        Some(body)
     }
 }

@@ -59,11 +59,13 @@ fn the_kernels_of_solvers_have_no_instructions_that_do_nothing() {
     }
 }
 
-/// Every module of vector kernels of a solver.
+/// Every module of vector kernels of a solver; of GMRES with the shortest and the longest cycles too.
 pub(crate) fn solvers() -> impl Iterator<Item = SolverModule> {
     let blocks = [None].into_iter().chain((1..=SolverModule::MOST_ROWS).map(Some));
     blocks.flat_map(|block| {
-        let methods = Method::ALL.into_iter();
+        let cycles = [1, Method::MOST_RESTART].map(|restart| Method::Gmres { restart });
+        let methods =
+            Method::ALL.into_iter().chain(cycles.into_iter().filter(move |_| block.is_none_or(|rows| rows == 3)));
         methods.flat_map(move |method| {
             [Dtype::F64, Dtype::F32].map(|dtype| SolverModule::new(method, dtype, block).unwrap())
         })

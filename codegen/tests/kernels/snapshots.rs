@@ -145,6 +145,8 @@ fn solver_kernels() {
     let module = SolverModule::new(Method::Bicgstab, Dtype::F32, Some(3)).unwrap();
     golden("solver_bicgstab", &module.ptx());
     golden("solver_cg", &SolverModule::new(Method::Cg, Dtype::F64, None).unwrap().ptx());
+    let gmres = Method::Gmres { restart: Method::RESTART };
+    golden("solver_gmres", &SolverModule::new(gmres, Dtype::F64, Some(3)).unwrap().ptx());
 }
 
 /// How K is divided and who shares what is decided in the producer.

@@ -1,6 +1,6 @@
 //! How a solve runs on a machine: once for all methods and machines.
 
-use bsr_codegen::solver::{HISTORY, Header, Method, Pointer, SolverKernel, SolverModule, Status, Sum, Vector};
+use bsr_codegen::solver::{HISTORY, Header, Method, SolverKernel, SolverModule, Status, Step, Sum, Vector};
 
 use super::error::{Breakdown, SolveError};
 use super::request::{Options, Outcome};
@@ -14,9 +14,9 @@ pub(super) trait Engine {
     /// Multiplies A with a vector.
     fn product(&mut self, from: Vector, to: Vector) -> Result<(), SolveError>;
     /// Launches a vector kernel.
-    fn launch(&mut self, kernel: SolverKernel) -> Result<(), SolveError>;
-    /// Runs so many iterations.
-    fn iterate(&mut self, count: usize) -> Result<(), SolveError>;
+    fn launch(&mut self, step: Step) -> Result<(), SolveError>;
+    /// Runs so many cycles.
+    fn cycles(&mut self, count: usize) -> Result<(), SolveError>;
     /// Sets a vector to zero.
     fn zero(&mut self, vector: Vector) -> Result<(), SolveError>;
     /// Writes the state.
@@ -27,52 +27,21 @@ pub(super) trait Engine {
     fn partials(&mut self, sum: Sum) -> Result<Vec<f64>, SolveError>;
     /// Reads the norms of the last residuals.
     fn history(&mut self) -> Result<Vec<f64>, SolveError>;
+    /// Reads x.
+    fn x(&mut self) -> Result<Vec<f64>, SolveError>;
 }
 
-/// A vector where the engine of a module has it: there are no copies where there is no preconditioner.
-pub(super) fn resolved(module: SolverModule, vector: Vector) -> Vector {
-    if module.block().is_some() { vector } else { vector.without_preconditioner() }
-}
-
-/// The vectors that the kernels and the products of a module use.
-pub(super) fn vectors(module: SolverModule) -> Vec<Vector> {
-    let method = module.method();
-    let given = method.kernels().flat_map(|kernel| module.pointers(kernel)).filter_map(|pointer| match pointer {
-        Pointer::Vector(vector) => Some(vector),
-        _ => None,
-    });
-    let multiplied = method.kernels().filter_map(|kernel| method.product_before(kernel)).flat_map(<[Vector; 2]>::from);
-    let mut vectors: Vec<Vector> = given.chain(multiplied).map(|vector| resolved(module, vector)).collect();
-    vectors.sort_unstable();
-    vectors.dedup();
-    vectors
-}
-
-/// The dot products of a method.
-pub(super) fn sums(module: SolverModule) -> Vec<Sum> {
-    let given = module.method().kernels().flat_map(|kernel| module.pointers(kernel));
-    let mut sums: Vec<Sum> = given
-        .filter_map(|pointer| match pointer {
-            Pointer::Sum(sum) => Some(sum),
-            _ => None,
-        })
-        .collect();
-    sums.sort_unstable();
-    sums.dedup();
-    sums
-}
-
-/// One iteration.
-pub(super) fn iteration(engine: &mut impl Engine) -> Result<(), SolveError> {
+/// One cycle.
+pub(super) fn cycle(engine: &mut impl Engine) -> Result<(), SolveError> {
     let method = engine.module().method();
-    method.iteration().iter().try_for_each(|kernel| step(engine, method, *kernel))
+    method.cycle().into_iter().try_for_each(|one| step(engine, method, one))
 }
 
-fn step(engine: &mut impl Engine, method: Method, kernel: SolverKernel) -> Result<(), SolveError> {
-    if let Some((from, to)) = method.product_before(kernel) {
+fn step(engine: &mut impl Engine, method: Method, step: Step) -> Result<(), SolveError> {
+    if let Some((from, to)) = method.product_before(step.kernel) {
         engine.product(from, to)?;
     }
-    engine.launch(kernel)
+    engine.launch(step)
 }
 
 /// Solves A x = b.
@@ -83,7 +52,7 @@ pub(super) fn solve(engine: &mut impl Engine, options: &mut Options<'_>) -> Resu
     let (method, limit) = (engine.module().method(), options.limit(engine.rows())?);
     let header = |tolerance| method.state(Header { limit: limit as u32, tolerance });
     engine.set_state(&header(0.0))?;
-    engine.launch(SolverKernel::Norm)?;
+    engine.launch(Step { kernel: SolverKernel::Norm, column: 0 })?;
     let norm = engine.partials(Sum::Rr)?.iter().sum::<f64>().sqrt();
     let tolerance = options.tolerance(norm)?;
     if norm == 0.0 {
@@ -94,9 +63,10 @@ pub(super) fn solve(engine: &mut impl Engine, options: &mut Options<'_>) -> Resu
         engine.zero(*vector)?;
     }
     engine.set_state(&header(tolerance))?;
-    step(engine, method, method.start())?;
-    let check = method.iteration().last().copied().unwrap_or(SolverKernel::Norm);
+    let [start, check] = method.start().map(|kernel| Step { kernel, column: 0 });
+    step(engine, method, start)?;
     engine.launch(check)?;
+    let of_cycle = method.iterations_of_cycle() as usize;
     let mut told = 0;
     loop {
         let line = method.line(&engine.state()?);
@@ -106,10 +76,17 @@ pub(super) fn solve(engine: &mut impl Engine, options: &mut Options<'_>) -> Resu
         let is_over = matches!(line.status, Status::Converged | Status::Limit);
         // The norm of an iteration is known where the next one has begun, or the last one is done.
         let known = iteration + usize::from(is_over);
-        (told.max(1)..known).for_each(|of| options.tell(norm(of)));
+        let new = told.max(1)..known;
+        new.clone().for_each(|of| options.tell(norm(of)));
         told = told.max(known);
+        if let (Some(watch), false) = (&mut options.watch, new.is_empty()) {
+            watch(&engine.x()?);
+        }
         match line.status {
-            Status::Running => engine.iterate(options.chunk.min(limit.saturating_sub(iteration - 1)).max(1))?,
+            Status::Running => {
+                let chunk = if options.watch.is_some() { 1 } else { options.chunk };
+                engine.cycles((chunk.min(limit.saturating_sub(iteration - 1)) / of_cycle).max(1))?;
+            }
             Status::Converged | Status::Limit => {
                 let converged = line.status == Status::Converged;
                 return Ok(Outcome { iterations: iteration, residual: norm(iteration), converged });

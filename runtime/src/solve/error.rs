@@ -62,6 +62,10 @@ impl Breakdown {
             ),
             Status::Shadow => ("A M p is orthogonal to the first residual", "another x0, or another preconditioner"),
             Status::Omega => ("the residual does not shrink along itself", "another x0, or another preconditioner"),
+            Status::Singular => (
+                "the Krylov space has ended without a solution: the matrix is singular, as far as it can be told",
+                "a matrix that is not singular, or a b in its range; another x0",
+            ),
             Status::Running | Status::Converged | Status::Limit | Status::NotFinite => (
                 "the residual is not finite",
                 "finite values in the matrix, b and x0, or a smaller scale: norms are summed of squares in f64",

@@ -1,13 +1,12 @@
 //! Solves on a GPU: a solver holds the matrix, the vectors, and the graph of some iterations.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 
 use bsr_codegen::Layout;
-use bsr_codegen::solver::{HISTORY, Method, Pointer, SolverKernel, SolverModule, Sum, Vector};
+use bsr_codegen::solver::{Method, Pointer, SolverKernel, SolverModule, Step, Sum, Vector};
 
-use super::engine::{self, Engine, resolved};
+use super::engine::{self, Engine};
 use super::error::SolveError;
 use super::jacobi;
 use super::request::{Options, Outcome, Preconditioner, Solution, check_lengths, kernels};
@@ -19,8 +18,8 @@ use crate::launcher::Launcher;
 use crate::operation::{Listed, Product};
 use crate::{Bsr, Element};
 
-/// Iterations of a graph.
-const GRAPH: usize = 8;
+/// Iterations of a graph, or of one cycle if that has more.
+const GRAPH: u32 = 8;
 
 /// A matrix on a GPU, and what a method needs to solve systems with it.
 #[derive(Debug)]
@@ -29,13 +28,12 @@ pub struct Solver<T: Plain> {
     product: Launcher,
     module: SolverModule,
     functions: Vec<(SolverKernel, Function)>,
-    vectors: BTreeMap<Vector, DeviceBuffer<T>>,
-    sums: BTreeMap<Sum, DeviceBuffer<f64>>,
-    history: DeviceBuffer<f64>,
-    state: DeviceBuffer<u8>,
-    inverse: Option<DeviceBuffer<T>>,
+    /// Vectors and inverses.
+    elements: BTreeMap<Pointer, DeviceBuffer<T>>,
+    /// What is of bytes or f64 in all solves.
+    others: BTreeMap<Pointer, DeviceBuffer<u8>>,
     stream: Stream,
-    /// [`GRAPH`] iterations. Its launches have the addresses of all buffers.
+    /// Its launches have the addresses of all buffers.
     graph: Option<Graph>,
 }
 
@@ -89,35 +87,27 @@ impl<T: Element + Plain> Solver<T> {
         product.prepare(&a, 1)?;
         device.check_target(module.arch().target)?;
         let loaded = Module::load(device, &module.ptx())?;
-        let functions = method.kernels().map(|kernel| {
+        let functions = module.method().kernels().into_iter().map(|kernel| {
             let function = loaded.function(kernel.entry())?;
-            function.prepare(dims(module, kernel, 1))?;
+            function.prepare(dims(module, Step { kernel, column: 0 }, 1))?;
             Ok::<_, SolveError>((kernel, function))
         });
         let functions = functions.collect::<Result<_, _>>()?;
-        let (rows, mut vectors) = (a.rows(), BTreeMap::from([(Vector::R, r), (Vector::X, x)]));
-        for vector in engine::vectors(module) {
-            if let Entry::Vacant(place) = vectors.entry(vector) {
-                place.insert(DeviceBuffer::zeroed(device, rows)?);
+        let mut elements = BTreeMap::from([(Pointer::Vector(Vector::R), r), (Pointer::Vector(Vector::X), x)]);
+        elements.extend(inverse.map(|inverse| (Pointer::Inverse, inverse)));
+        let mut others = BTreeMap::new();
+        for pointer in module.memory().into_iter().filter(|pointer| !elements.contains_key(pointer)).collect::<Vec<_>>()
+        {
+            let bytes = module.bytes(pointer, a.rows() as u32) as usize;
+            if matches!(pointer, Pointer::Vector(_)) {
+                elements.insert(pointer, DeviceBuffer::zeroed(device, bytes / T::DTYPE.bytes() as usize)?);
+            } else {
+                others.insert(pointer, DeviceBuffer::zeroed(device, bytes)?);
             }
         }
-        let ctas = module.ctas(rows as u32) as usize;
-        let sums = engine::sums(module).into_iter().map(|sum| Ok((sum, DeviceBuffer::zeroed(device, ctas)?)));
-        let sums = sums.collect::<Result<_, SolveError>>()?;
-        let mut solver = Self {
-            product,
-            module,
-            functions,
-            vectors,
-            sums,
-            history: DeviceBuffer::zeroed(device, HISTORY as usize)?,
-            state: DeviceBuffer::zeroed(device, method.state_bytes() as usize)?,
-            inverse,
-            stream: Stream::new(device)?,
-            graph: None,
-            a,
-        };
-        let record = |stream: StreamRef<'_>| (0..GRAPH).try_for_each(|_| solver.record(stream));
+        let stream = Stream::new(device)?;
+        let mut solver = Self { product, module, functions, elements, others, stream, graph: None, a };
+        let record = |stream: StreamRef<'_>| (0..solver.cycles_of_graph()).try_for_each(|_| solver.record(stream));
         solver.graph = Some(Graph::capture(&solver.stream, record)?);
         Ok(solver)
     }
@@ -139,13 +129,12 @@ impl<T: Element + Plain> Solver<T> {
         check_lengths(self.a.rows(), b.len(), Some(x0.len()))?;
         let stream = self.stream.handle();
         for (vector, content) in [(Vector::R, b), (Vector::X, x0)] {
-            if let Some(buffer) = self.vectors.get_mut(&vector) {
+            if let Some(buffer) = self.elements.get_mut(&Pointer::Vector(vector)) {
                 buffer.upload_on(content, stream)?;
             }
         }
         let (iterations, residual, converged) = self.run(options)?;
-        let x = self.vectors.get(&Vector::X).map(|x| x.to_vec_on(self.stream.handle())).transpose()?;
-        Ok(Outcome { iterations, residual, converged }.with(x.unwrap_or_default()))
+        Ok(Outcome { iterations, residual, converged }.with(self.solution()?))
     }
 
     /// Solves with what the buffers hold: iterations, the norm of the residual, and whether that is small enough. Done when it
@@ -166,23 +155,32 @@ impl<T: Element + Plain> Solver<T> {
         let (rows, bytes) = (self.a.rows() as u64, u64::from(T::DTYPE.bytes()));
         let structure = self.a.structure();
         let matrix = structure.stored() as u64 * bytes + 4 * (structure.nnzb() + structure.block_rows() + 1) as u64;
-        let block = self.module.block().map(u64::from);
         let method = self.module.method();
-        let of = |kernel: &SolverKernel| {
-            let product = method.product_before(*kernel).map_or(0, |_| matrix + 2 * rows * bytes);
-            product + kernel.bytes_moved(rows, bytes, block)
+        let of = |step: Step| {
+            let product = method.product_before(step.kernel).map_or(0, |_| matrix + 2 * rows * bytes);
+            product + self.module.bytes_moved(step, rows)
         };
-        method.iteration().iter().map(of).sum()
+        method.cycle().into_iter().map(of).sum::<u64>() / u64::from(method.iterations_of_cycle())
+    }
+
+    fn cycles_of_graph(&self) -> usize {
+        GRAPH.div_ceil(self.module.method().iterations_of_cycle()) as usize
     }
 
     fn at(&self, pointer: Pointer) -> DevicePtr {
-        match pointer {
-            Pointer::State => self.state.ptr(),
-            Pointer::History => self.history.ptr(),
-            Pointer::Inverse => self.inverse.as_ref().map_or(0, DeviceBuffer::ptr),
-            Pointer::Sum(sum) => self.sums.get(&sum).map_or(0, DeviceBuffer::ptr),
-            Pointer::Vector(vector) => self.vectors.get(&resolved(self.module, vector)).map_or(0, DeviceBuffer::ptr),
-        }
+        let pointer = self.module.resolved(pointer);
+        let of_element = self.elements.get(&pointer).map(DeviceBuffer::ptr);
+        of_element.or_else(|| self.others.get(&pointer).map(DeviceBuffer::ptr)).unwrap_or(0)
+    }
+
+    fn read(&self, pointer: Pointer) -> Result<Vec<u8>, SolveError> {
+        let bytes = self.others.get(&pointer).map(|buffer| buffer.to_vec_on(self.stream.handle())).transpose()?;
+        Ok(bytes.unwrap_or_default())
+    }
+
+    fn solution(&self) -> Result<Vec<T>, SolveError> {
+        let x = self.elements.get(&Pointer::Vector(Vector::X));
+        Ok(x.map(|x| x.to_vec_on(self.stream.handle())).transpose()?.unwrap_or_default())
     }
 
     fn dense(&self, vector: Vector) -> UntypedDense {
@@ -201,37 +199,39 @@ impl<T: Element + Plain> Solver<T> {
         Ok(())
     }
 
-    fn enqueue(&self, stream: StreamRef<'_>, kernel: SolverKernel) -> Result<(), SolveError> {
-        let Some((_, function)) = self.functions.iter().find(|(one, _)| *one == kernel) else { return Ok(()) };
+    fn enqueue(&self, stream: StreamRef<'_>, step: Step) -> Result<(), SolveError> {
+        let Some((_, function)) = self.functions.iter().find(|(one, _)| *one == step.kernel) else { return Ok(()) };
         let rows = self.a.rows() as u32;
         let pointers: Vec<DevicePtr> =
-            self.module.pointers(kernel).into_iter().map(|pointer| self.at(pointer)).collect();
+            self.module.pointers(step.kernel).into_iter().map(|pointer| self.at(pointer)).collect();
+        let words = self.module.words(step, rows);
         let mut params: Vec<*mut c_void> =
             pointers.iter().map(|pointer| std::ptr::from_ref(pointer).cast_mut().cast()).collect();
-        params.push(std::ptr::from_ref(&rows).cast_mut().cast());
-        // SAFETY: the addresses that the kernel asks for, in its order, and the number of rows, that all vectors have; the sums
-        // have an element for each CTA. All of them live as long as the solver, which alone uses them.
-        unsafe { launch_params(function, dims(self.module, kernel, rows), &mut params, stream)? };
+        params.extend(words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast::<c_void>()));
+        // SAFETY: the addresses that the kernel asks for, of as many bytes as the module says, then its words. All of them live as
+        // long as the solver, which alone uses them.
+        unsafe { launch_params(function, dims(self.module, step, rows), &mut params, stream)? };
         Ok(())
     }
 
+    /// One cycle.
     fn record(&self, stream: StreamRef<'_>) -> Result<(), SolveError> {
         let method = self.module.method();
-        method.iteration().iter().try_for_each(|kernel| {
-            if let Some((from, to)) = method.product_before(*kernel) {
+        method.cycle().into_iter().try_for_each(|step| {
+            if let Some((from, to)) = method.product_before(step.kernel) {
                 self.enqueue_product(stream, from, to)?;
             }
-            self.enqueue(stream, *kernel)
+            self.enqueue(stream, step)
         })
     }
 }
 
-fn dims(module: SolverModule, kernel: SolverKernel, rows: u32) -> LaunchDims {
+fn dims(module: SolverModule, step: Step, rows: u32) -> LaunchDims {
     LaunchDims {
-        grid: [module.ctas(rows), 1],
+        grid: [module.grid(step, rows), 1],
         block: SolverKernel::THREADS,
         cluster: 1,
-        shared_bytes: module.shared_bytes(kernel),
+        shared_bytes: module.shared_bytes(step.kernel),
         is_dependent: false,
     }
 }
@@ -249,45 +249,51 @@ impl<T: Element + Plain> Engine for Solver<T> {
         self.enqueue_product(self.stream.handle(), from, to)
     }
 
-    fn launch(&mut self, kernel: SolverKernel) -> Result<(), SolveError> {
-        self.enqueue(self.stream.handle(), kernel)
+    fn launch(&mut self, step: Step) -> Result<(), SolveError> {
+        self.enqueue(self.stream.handle(), step)
     }
 
-    /// Whole graphs: what is beyond the last iteration does nothing but products.
-    fn iterate(&mut self, count: usize) -> Result<(), SolveError> {
+    /// Whole graphs, and cycles that are too few for one.
+    fn cycles(&mut self, count: usize) -> Result<(), SolveError> {
+        let of_graph = self.cycles_of_graph();
         if let Some(graph) = &mut self.graph {
-            for _ in 0..count.div_ceil(GRAPH) {
+            for _ in 0..count / of_graph {
                 // SAFETY: the graph has the addresses of this solver's buffers, which alone uses them.
                 unsafe { graph.launch(self.stream.handle())? };
             }
         }
-        Ok(())
+        (0..count % of_graph).try_for_each(|_| self.record(self.stream.handle()))
     }
 
     fn zero(&mut self, vector: Vector) -> Result<(), SolveError> {
         let stream = self.stream.handle();
-        match self.vectors.get_mut(&resolved(self.module, vector)) {
+        match self.elements.get_mut(&self.module.resolved(Pointer::Vector(vector))) {
             Some(buffer) => Ok(buffer.fill_bytes_on(0, stream)?),
             None => Ok(()),
         }
     }
 
     fn set_state(&mut self, state: &[u8]) -> Result<(), SolveError> {
-        Ok(self.state.upload_on(state, self.stream.handle())?)
-    }
-
-    fn state(&mut self) -> Result<Vec<u8>, SolveError> {
-        Ok(self.state.to_vec_on(self.stream.handle())?)
-    }
-
-    fn partials(&mut self, sum: Sum) -> Result<Vec<f64>, SolveError> {
-        match self.sums.get(&sum) {
-            Some(partials) => Ok(partials.to_vec_on(self.stream.handle())?),
-            None => Ok(vec![]),
+        let stream = self.stream.handle();
+        match self.others.get_mut(&Pointer::State) {
+            Some(buffer) => Ok(buffer.upload_on(state, stream)?),
+            None => Ok(()),
         }
     }
 
+    fn state(&mut self) -> Result<Vec<u8>, SolveError> {
+        self.read(Pointer::State)
+    }
+
+    fn partials(&mut self, sum: Sum) -> Result<Vec<f64>, SolveError> {
+        Ok(f64::from_bytes(&self.read(Pointer::Sum(sum))?))
+    }
+
     fn history(&mut self) -> Result<Vec<f64>, SolveError> {
-        Ok(self.history.to_vec_on(self.stream.handle())?)
+        Ok(f64::from_bytes(&self.read(Pointer::History)?))
+    }
+
+    fn x(&mut self) -> Result<Vec<f64>, SolveError> {
+        Ok(self.solution()?.into_iter().map(T::to_f64).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Iterative solvers that stay on the GPU: conjugate gradients and BiCGStab, with block Jacobi as preconditioner.
+//! Iterative solvers that stay on the GPU: conjugate gradients, BiCGStab and GMRES, with block Jacobi as preconditioner.
 //!
 //! A [`Solver`] has a matrix on a GPU, the vectors of an iteration, and a CUDA graph of several iterations. The host looks at
 //! the state between graphs alone; kernels check the residual, and do nothing once it is small enough.
@@ -30,6 +30,8 @@ pub use bsr_codegen::solver::Method;
 pub use error::{Breakdown, SolveError};
 pub use gpu::Solver;
 pub use host::on_host;
+#[doc(hidden)]
+pub use host::on_host_in;
 #[doc(hidden)]
 pub use jacobi::inverses;
 pub use request::{Options, Preconditioner, Solution};

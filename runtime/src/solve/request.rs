@@ -21,6 +21,9 @@ pub enum Preconditioner {
     BlockJacobi,
 }
 
+/// Shown x.
+type Watch<'c> = &'c mut dyn FnMut(&[f64]);
+
 /// When a solve ends, and who hears of it. A solve has converged when |b - A x| <= max(rtol |b|, atol), with the residual that
 /// the method updates.
 pub struct Options<'c> {
@@ -30,21 +33,23 @@ pub struct Options<'c> {
     pub atol: f64,
     /// Most iterations; ten times the number of rows unless it is said.
     pub max_iterations: Option<usize>,
-    /// Iterations between two looks of the host at the state, 1 to 1000; 32 unless it is said.
+    /// Iterations between two looks of the host at the state, 1 to 1000; 32 unless it is said. At least a cycle of GMRES.
     pub chunk: usize,
     /// Told the norm of the residual after each iteration, some iterations at a time.
     pub callback: Option<&'c mut dyn FnMut(f64)>,
+    /// Shown x after each iteration, after each cycle of GMRES, in f64. Then the host looks as often, and copies x.
+    pub watch: Option<Watch<'c>>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { rtol: 1e-5, atol: 0.0, max_iterations: None, chunk: 32, callback: None }
+        Self { rtol: 1e-5, atol: 0.0, max_iterations: None, chunk: 32, callback: None, watch: None }
     }
 }
 
 impl fmt::Debug for Options<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rtol, atol, max_iterations, chunk, callback: _ } = self;
+        let Self { rtol, atol, max_iterations, chunk, callback: _, watch: _ } = self;
         write!(f, "Options {{ rtol: {rtol}, atol: {atol}, max_iterations: {max_iterations:?}, chunk: {chunk} }}")
     }
 }
@@ -109,6 +114,16 @@ pub(super) fn kernels<T: Element>(
             .help("square blocks, or no preconditioner")
             .into());
         }
+    };
+    let method = match method {
+        Method::Gmres { restart } if !(1..=Method::MOST_RESTART).contains(&restart) => {
+            let fact =
+                format!("restart = {restart}, and a cycle of GMRES has 1 to {} iterations", Method::MOST_RESTART);
+            return Err(Refusal::new(fact).help(format!("restart = {}", Method::RESTART)).into());
+        }
+        // No basis has more columns than rows.
+        Method::Gmres { restart } => Method::Gmres { restart: restart.min(rows.max(1) as u32) },
+        other => other,
     };
     let module = SolverModule::new(method, T::DTYPE, block).ok_or_else(|| {
         Refusal::new(format!("solvers compute in f64 or f32, and A has values in {}", T::DTYPE))

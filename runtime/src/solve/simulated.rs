@@ -1,12 +1,13 @@
 //! Solves on the simulator: the kernels that a GPU is given.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 use bsr_codegen::Layout;
-use bsr_codegen::solver::{HISTORY, Method, Pointer, SolverKernel, SolverModule, Sum, Vector};
+use bsr_codegen::solver::{Method, Pointer, SolverKernel, SolverModule, Step, Sum, Vector};
 use bsr_simulator::{BufferId, Finding, GlobalMemory, Launch, Module, Options as Run, Param, parse, simulate as run};
 
-use super::engine::{self, Engine, resolved};
+use super::engine::{self, Engine};
 use super::error::SolveError;
 use super::jacobi;
 use super::request::{Options, Outcome, Preconditioner, Solution, check_lengths, kernels};
@@ -38,25 +39,17 @@ pub fn simulate<T: Element>(
     let values = upload(&mut memory, T::to_bytes(a.values()));
     let matrix = Blocks::new(a.structure(), T::DTYPE, values);
     let mut addresses = BTreeMap::new();
-    let mut put = |pointer, bytes| addresses.insert(pointer, upload(&mut memory, bytes));
-    for vector in engine::vectors(module) {
-        let content = match vector {
-            Vector::R => b.to_vec(),
-            Vector::X => x0.map_or_else(|| vec![T::ZERO; a.rows()], <[T]>::to_vec),
-            _ => vec![T::POISON; a.rows()],
+    for pointer in module.memory() {
+        let content = match pointer {
+            Pointer::Vector(Vector::R) => T::to_bytes(b),
+            Pointer::Vector(Vector::X) => x0.map_or_else(|| T::to_bytes(&vec![T::ZERO; a.rows()]), T::to_bytes),
+            Pointer::Inverse => T::to_bytes(&jacobi::inverses(a)?),
+            poisoned => vec![0xFF; module.bytes(poisoned, a.rows() as u32) as usize],
         };
-        put(Pointer::Vector(vector), T::to_bytes(&content));
+        addresses.insert(pointer, upload(&mut memory, content));
     }
-    let ctas = module.ctas(a.rows() as u32) as usize;
-    for sum in engine::sums(module) {
-        put(Pointer::Sum(sum), vec![0xFF; 8 * ctas]);
-    }
-    if preconditioner == Preconditioner::BlockJacobi {
-        put(Pointer::Inverse, T::to_bytes(&jacobi::inverses(a)?));
-    }
-    put(Pointer::History, vec![0xFF; 8 * HISTORY as usize]);
-    put(Pointer::State, vec![0xFF; method.state_bytes() as usize]);
-    let mut simulated = Simulated { product, vectors, module, matrix, memory, addresses, findings: vec![] };
+    let element = PhantomData::<T>;
+    let mut simulated = Simulated { product, vectors, module, matrix, memory, addresses, findings: vec![], element };
     let outcome = engine::solve(&mut simulated, options);
     let Simulated { findings, memory, addresses, .. } = simulated;
     if !findings.is_empty() {
@@ -68,7 +61,7 @@ pub fn simulate<T: Element>(
     Ok((outcome?.with(x), findings))
 }
 
-struct Simulated<'a> {
+struct Simulated<'a, T> {
     product: Launcher<Simulator>,
     vectors: Module,
     module: SolverModule,
@@ -76,14 +69,12 @@ struct Simulated<'a> {
     memory: GlobalMemory,
     addresses: BTreeMap<Pointer, BufferId>,
     findings: Vec<Finding>,
+    element: PhantomData<T>,
 }
 
-impl Simulated<'_> {
+impl<T: Element> Simulated<'_, T> {
     fn at(&self, pointer: Pointer) -> BufferId {
-        match pointer {
-            Pointer::Vector(vector) => self.addresses[&Pointer::Vector(resolved(self.module, vector))],
-            pointer => self.addresses[&pointer],
-        }
+        self.addresses[&self.module.resolved(pointer)]
     }
 
     fn dense(&self, vector: Vector) -> UntypedDense<BufferId> {
@@ -97,7 +88,7 @@ impl Simulated<'_> {
     }
 }
 
-impl Engine for Simulated<'_> {
+impl<T: Element> Engine for Simulated<'_, T> {
     fn module(&self) -> SolverModule {
         self.module
     }
@@ -121,26 +112,26 @@ impl Engine for Simulated<'_> {
         Ok(())
     }
 
-    fn launch(&mut self, kernel: SolverKernel) -> Result<(), SolveError> {
+    fn launch(&mut self, step: Step) -> Result<(), SolveError> {
         if !self.findings.is_empty() {
             return Ok(());
         }
         let rows = self.rows() as u32;
-        let pointers = self.module.pointers(kernel).into_iter().map(|pointer| Param::Buffer(self.at(pointer)));
+        let pointers = self.module.pointers(step.kernel).into_iter().map(|pointer| Param::Buffer(self.at(pointer)));
         let launch = Launch {
-            grid: [self.module.ctas(rows), 1, 1],
+            grid: [self.module.grid(step, rows), 1, 1],
             cluster: [1; 3],
             block: [SolverKernel::THREADS, 1, 1],
-            shared_bytes: self.module.shared_bytes(kernel),
-            params: pointers.chain([Param::U32(rows)]).collect(),
+            shared_bytes: self.module.shared_bytes(step.kernel),
+            params: pointers.chain(self.module.words(step, rows).into_iter().map(Param::U32)).collect(),
         };
-        let report = run(&self.vectors, kernel.entry(), &launch, &mut self.memory, &Run::default());
+        let report = run(&self.vectors, step.kernel.entry(), &launch, &mut self.memory, &Run::default());
         self.findings = report.map_err(SimulatedError::from)?.findings;
         Ok(())
     }
 
-    fn iterate(&mut self, count: usize) -> Result<(), SolveError> {
-        (0..count).try_for_each(|_| engine::iteration(self))
+    fn cycles(&mut self, count: usize) -> Result<(), SolveError> {
+        (0..count).try_for_each(|_| engine::cycle(self))
     }
 
     fn zero(&mut self, vector: Vector) -> Result<(), SolveError> {
@@ -167,5 +158,12 @@ impl Engine for Simulated<'_> {
 
     fn history(&mut self) -> Result<Vec<f64>, SolveError> {
         Ok(self.numbers(Pointer::History))
+    }
+
+    fn x(&mut self) -> Result<Vec<f64>, SolveError> {
+        let bytes = self.memory.bytes(self.at(Pointer::Vector(Vector::X)));
+        let mut x: Vec<f64> = T::from_bytes(bytes).into_iter().map(T::to_f64).collect();
+        x.truncate(self.rows());
+        Ok(x)
     }
 }

@@ -3,6 +3,7 @@
 //! Without a GPU its tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
 #![allow(clippy::unwrap_used)]
 
+mod gmres;
 mod gpu;
 mod problem;
 mod refused;

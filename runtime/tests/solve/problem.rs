@@ -54,7 +54,7 @@ impl Case {
                 return weight * (3.2 * side as f64);
             }
             let symmetric = noise(row.min(col), row.max(col));
-            let skewed = if self.method == Method::Bicgstab { 0.4 * noise(row, col) } else { 0.0 };
+            let skewed = if self.method != Method::Cg { 0.4 * noise(row, col) } else { 0.0 };
             weight * (symmetric + skewed)
         };
         let (mut row_ptr, mut col_idx, mut values) = (vec![0], vec![], vec![]);

@@ -3,6 +3,8 @@
 use bsr_codegen::solver::{Method, Status};
 use rayon::prelude::*;
 
+mod gmres;
+
 use super::error::{Breakdown, SolveError};
 use super::jacobi;
 use super::request::{Options, Outcome, Preconditioner, Solution, check_lengths, kernels};
@@ -18,14 +20,32 @@ pub fn on_host<T: Element>(
     (b, x0): (&[T], Option<&[T]>),
     options: &mut Options<'_>,
 ) -> Result<Solution<T>, SolveError> {
-    kernels::<T>(a.structure(), method, preconditioner)?;
-    check_lengths(a.rows(), b.len(), x0.map(<[T]>::len))?;
+    let mut x = x0.map_or_else(|| vec![T::ZERO; a.rows()], <[T]>::to_vec);
+    let (iterations, residual, converged) = on_host_in(a, (method, preconditioner), (b, &mut x), options)?;
+    Ok(Outcome { iterations, residual, converged }.with(x))
+}
+
+/// The same from an x and into it, that of an iteration that broke down too: iterations, the norm of the residual, and whether
+/// that is small enough.
+///
+/// # Errors
+/// As [`on_host`].
+pub fn on_host_in<T: Element>(
+    a: &Bsr<T>,
+    (method, preconditioner): (Method, Preconditioner),
+    (b, x): (&[T], &mut [T]),
+    options: &mut Options<'_>,
+) -> Result<(usize, f64, bool), SolveError> {
+    let (_, module) = kernels::<T>(a.structure(), method, preconditioner)?;
+    check_lengths(a.rows(), b.len(), Some(x.len()))?;
     let inverse = (preconditioner == Preconditioner::BlockJacobi).then(|| jacobi::inverses(a)).transpose()?;
     let system = System { a, inverse };
     let wide = |vector: &[T]| vector.iter().map(|value| value.to_f64()).collect::<Vec<_>>();
-    let mut x = x0.map_or_else(|| vec![0.0; a.rows()], wide);
-    let outcome = system.solve(method, &wide(b), &mut x, options)?;
-    Ok(outcome.with(x.into_iter().map(T::from_f64).collect()))
+    let mut found = wide(x);
+    let outcome = system.solve(module.method(), &wide(b), &mut found, options);
+    x.iter_mut().zip(found).for_each(|(x, found)| *x = T::from_f64(found));
+    let Outcome { iterations, residual, converged } = outcome?;
+    Ok((iterations, residual, converged))
 }
 
 struct System<'a, T> {
@@ -51,17 +71,20 @@ struct Check<'o, 'c> {
 }
 
 impl Check<'_, '_> {
-    /// How a solve has ended with a residual, if it has; otherwise the next iteration begins.
-    fn ended(&mut self, r: &[f64]) -> Result<Option<Outcome>, SolveError> {
+    /// How a solve has ended with a residual and an x, if it has; otherwise the next iteration begins, unless the method is
+    /// broken.
+    fn ended(&mut self, r: &[f64], x: &[f64], broken: Option<Status>) -> Result<Option<Outcome>, SolveError> {
         let (residual, iterations) = (dot(r, r).sqrt(), self.iteration);
-        if !residual.is_finite() {
-            return Err(Breakdown::new(Status::NotFinite, iterations).into());
-        }
-        if iterations > 0 {
-            self.options.tell(residual);
-        }
         let converged = residual <= self.tolerance;
         let is_last = converged || iterations >= self.limit;
+        let broken = if residual.is_finite() { broken.filter(|_| !is_last) } else { Some(Status::NotFinite) };
+        self.holds(broken.is_none(), broken.unwrap_or(Status::Running))?;
+        if iterations > 0 {
+            self.options.tell(residual);
+            if let Some(watch) = &mut self.options.watch {
+                watch(x);
+            }
+        }
         self.iteration += usize::from(!is_last);
         Ok(is_last.then_some(Outcome { iterations, residual, converged }))
     }
@@ -97,13 +120,14 @@ impl<T: Element> System<'_, T> {
         match method {
             Method::Cg => self.cg(x, r, check),
             Method::Bicgstab => self.bicgstab(x, r, check),
+            Method::Gmres { restart } => self.gmres(b, x, restart as usize, check),
         }
     }
 
     fn cg(&self, x: &mut [f64], mut r: Vec<f64>, mut check: Check<'_, '_>) -> Result<Outcome, SolveError> {
         let (mut p, mut before) = (vec![0.0; r.len()], 1.0);
         loop {
-            if let Some(outcome) = check.ended(&r)? {
+            if let Some(outcome) = check.ended(&r, x, None)? {
                 return Ok(outcome);
             }
             let z = self.preconditioned(&r);
@@ -125,7 +149,7 @@ impl<T: Element> System<'_, T> {
         let (shadow, mut p, mut v) = (r.clone(), vec![0.0; r.len()], vec![0.0; r.len()]);
         let (mut before, mut alpha, mut omega) = (1.0, 1.0, 1.0);
         loop {
-            if let Some(outcome) = check.ended(&r)? {
+            if let Some(outcome) = check.ended(&r, x, None)? {
                 return Ok(outcome);
             }
             let rho = dot(&shadow, &r);
