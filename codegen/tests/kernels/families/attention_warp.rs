@@ -87,7 +87,7 @@ fn tensors_follow_the_strides() {
     let strides = [strides(960), strides(192), strides(200), strides(1000)];
     let problem = AttentionProblem { batch: 3, heads: 8, key_heads: 2, queries: 500, keys: 300, pages: 0, strides };
     let launch = plan.attention_launch(&problem, 7).unwrap();
-    assert_eq!((launch.grid, launch.block, launch.cluster), ([7, 1], 256, 1));
+    assert_eq!((launch.grid, launch.block, launch.cluster), ([7, 1], 128, 1));
     let of = |name: &str| launch.parameters.iter().find(|parameter| parameter.name == name).unwrap().argument;
     for (name, columns, rows, heads, row) in
         [("q", 96, 500, 8, 1920), ("k", 96, 300, 2, 384), ("v", 80, 300, 2, 400), ("o", 80, 500, 8, 2000)]
