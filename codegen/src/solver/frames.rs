@@ -1,7 +1,8 @@
 //! Which frame a kernel has.
 
-use super::SolverKernel;
+use super::kernels::SolverKernel;
 use super::krylov::Krylov;
+use super::operands::{Number, Pointer};
 use super::steps::Body;
 
 /// The frame of a kernel, with what differs in it.
@@ -21,6 +22,29 @@ impl Frame {
         match self {
             Self::Vectors(body) => body.comment,
             Self::Basis(krylov) => krylov.comment,
+        }
+    }
+
+    /// The addresses that a kernel is given, which are its first parameters.
+    pub(super) fn pointers(&self, is_preconditioned: bool) -> Vec<Pointer> {
+        let body = match self {
+            Self::Vectors(body) => body,
+            Self::Basis(krylov) => return krylov.pointers(is_preconditioned),
+        };
+        let mut pointers = vec![Pointer::State];
+        pointers.extend(body.checks.then_some(Pointer::History));
+        pointers.extend(body.totals.iter().map(|sum| Pointer::Sum(*sum)));
+        pointers.extend(body.vectors(is_preconditioned).into_iter().map(Pointer::Vector));
+        pointers.extend((is_preconditioned && body.preconditions.is_some()).then_some(Pointer::Inverse));
+        pointers.extend(body.dots.iter().map(|dot| Pointer::Sum(dot.sum)));
+        pointers
+    }
+
+    /// The numbers that it is given after them.
+    pub(super) fn numbers(&self) -> &'static [Number] {
+        match self {
+            Self::Vectors(_) => &[Number::Rows],
+            Self::Basis(krylov) => krylov.numbers,
         }
     }
 

@@ -3,8 +3,8 @@
 //! A column of the basis is stored as it is left by orthogonalization, and not divided by its norm, which would be a
 //! pass over it: its scale is 1 / norm. Orthogonalization is classical Gram-Schmidt, done twice.
 
-use super::kernels::Number;
-use super::{Method, Pointer, SolverKernel, Sum, Vector};
+use super::kernels::{Method, SolverKernel};
+use super::operands::{Number, Pointer, Sum, Vector};
 
 /// A kernel on the basis, or on the Hessenberg matrix.
 pub(super) struct Krylov {

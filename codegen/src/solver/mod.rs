@@ -14,10 +14,12 @@ mod frames;
 mod kernels;
 mod krylov;
 mod krylov_context;
+mod operands;
 mod render;
 mod state;
 mod steps;
 
-pub use kernels::{Method, Pointer, SolverKernel, Step, Sum, Vector};
+pub use kernels::{Method, SolverKernel, Step};
+pub use operands::{Pointer, Sum, Vector};
 pub use render::SolverModule;
 pub use state::{HISTORY, Header, Line, Status};

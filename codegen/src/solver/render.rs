@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::frames::Frame;
-use super::kernels::{Method, Number, Pointer, SolverKernel, Step, Vector};
+use super::kernels::{Method, SolverKernel, Step};
 use super::krylov::{Grid, Small};
 use super::krylov_context::KrylovContext;
+use super::operands::{Number, Pointer, Vector};
 use super::state::{HISTORY, LINE_BYTES, Numbers};
 use super::steps::Body;
 use crate::Dtype;
@@ -94,7 +95,7 @@ impl SolverModule {
 
     /// The addresses that a kernel is given, which are its first parameters.
     pub fn pointers(self, kernel: SolverKernel) -> Vec<Pointer> {
-        kernel.pointers(self.block.is_some())
+        Frame::of(kernel).pointers(self.block.is_some())
     }
 
     /// The words that follow them.
@@ -104,7 +105,7 @@ impl SolverModule {
             Number::Column => step.column,
             Number::Ctas => self.ctas(rows),
         };
-        step.kernel.numbers().iter().map(word).collect()
+        Frame::of(step.kernel).numbers().iter().map(word).collect()
     }
 
     /// Bytes of memory that an address is that of, in a solve with so many rows.
@@ -165,7 +166,7 @@ impl SolverModule {
             Frame::Vectors(body) => templates::render("solver/body.ptx", &self.context(kernel, body)),
             Frame::Basis(krylov) => templates::render(krylov.template, &KrylovContext::new(self, krylov)),
         };
-        let words: Vec<&str> = kernel.numbers().iter().map(|number| number.name()).collect();
+        let words: Vec<&str> = frame.numbers().iter().map(|number| number.name()).collect();
         Kernel::new(kernel.entry(), frame.comment(), SolverKernel::THREADS, &body)
             .parameters(self.pointers(kernel).into_iter().map(Pointer::name), &words)
             .resident(self.method.resident())

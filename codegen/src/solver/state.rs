@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Method;
+use super::kernels::Method;
 
 /// Norms of residuals that are kept on the device, of the last iterations: a power of two.
 pub const HISTORY: u32 = 1024;

@@ -1,6 +1,7 @@
 //! What each kernel does, as data.
 
-use super::{SolverKernel, Sum, Vector};
+use super::kernels::SolverKernel;
+use super::operands::{Sum, Vector};
 
 /// What a kernel does to the rows of its vectors, and with the sums around that.
 pub(super) struct Body {
@@ -174,5 +175,19 @@ impl Body {
             _ => return None,
         };
         Some(body)
+    }
+
+    /// The vectors whose addresses are given.
+    pub(super) fn vectors(&self, is_preconditioned: bool) -> Vec<Vector> {
+        let stored = self.stores(is_preconditioned).map(|store| store.to);
+        let mut vectors = self.loads.to_vec();
+        vectors.extend(stored.filter(|vector| !self.loads.contains(vector)));
+        vectors
+    }
+
+    /// What it writes: nothing that is a copy where there is no preconditioner.
+    pub(super) fn stores(&self, is_preconditioned: bool) -> impl Iterator<Item = &Store> {
+        let is_copy = |vector: Vector| vector.without_preconditioner() != vector;
+        self.stores.iter().filter(move |store| is_preconditioned || !is_copy(store.to))
     }
 }
