@@ -53,7 +53,7 @@ pub enum Sum {
 /// An address that a kernel is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pointer {
-    /// [`SolverModule::state`](super::SolverModule::state).
+    /// [`Method::state`](super::Method::state).
     State,
     /// Norms of residuals: [`HISTORY`](super::HISTORY) elements of f64, that of iteration i at i modulo their number.
     History,
