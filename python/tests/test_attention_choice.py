@@ -14,7 +14,14 @@ from bsr_gemm._lib import _attention_choice, _kernels  # noqa: E402
 
 @pytest.mark.parametrize(
     ("capability", "arch"),
-    [((8, 0), "sm_80"), ((8, 6), "sm_86"), ((8, 7), "sm_80"), ((8, 9), "sm_89"), ((10, 0), "sm_89"), ((12, 0), "sm_120")],
+    [
+        ((8, 0), "sm_80"),
+        ((8, 6), "sm_86"),
+        ((8, 7), "sm_80"),
+        ((8, 9), "sm_89"),
+        ((10, 0), "sm_89"),
+        ((12, 0), "sm_120"),
+    ],
 )
 def test_gpus_that_are_no_hopper_have_kernels_of_mma_sync(monkeypatch, capability, arch) -> None:
     """Each is planned for the GPU's own limits, and the score and the sinks are those of the call."""

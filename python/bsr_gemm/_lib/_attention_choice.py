@@ -40,7 +40,9 @@ def specs(
     """
     queries, columns = q.shape[2], (q.shape[3], v.shape[3])
     if (capability := _capability(q)) not in (None, HOPPER):
-        warps = spec_of(mask.block, columns, _arrays.kind_of(q), closure, split, has_sinks=has_sinks) + ", mma = mma_sync"
+        warps = (
+            spec_of(mask.block, columns, _arrays.kind_of(q), closure, split, has_sinks=has_sinks) + ", mma = mma_sync"
+        )
         return [warps + arch for arch in _archs(capability)]
 
     def spec(split: str | None, heads: int = 1, consumers: int | None = None) -> str:
