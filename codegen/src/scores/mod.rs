@@ -3,6 +3,7 @@
 //! `mma.sync` are.
 
 pub(crate) mod check;
+pub(crate) mod launch;
 pub(crate) mod score;
 pub(crate) mod softmax;
 pub(crate) mod vectors;

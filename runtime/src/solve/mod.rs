@@ -31,8 +31,6 @@ pub use error::{Breakdown, SolveError};
 pub use gpu::Solver;
 pub use host::on_host;
 #[doc(hidden)]
-pub use host::on_host_in;
-#[doc(hidden)]
 pub use jacobi::inverses;
 pub use request::{Options, Preconditioner, Solution};
 #[cfg(feature = "simulator")]

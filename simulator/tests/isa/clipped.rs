@@ -1,8 +1,10 @@
 //! Tensor stores whose box is not all inside the tensor: which bytes they read and write.
 
 use bsr_simulator::{
-    FindingKind, GlobalMemory, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
+    FindingKind, GlobalMemory, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
+
+use crate::one_cta;
 
 /// 32 threads write word `t` of shared memory, each twice the f16 `t`, if it is among `words`; then a box of 16 x 1 f16 is
 /// stored (or added, `.add`) at column `x` of a line of 13 f16 in 32 bytes of 0xff. What comes after the store is `after`.
@@ -23,13 +25,7 @@ fn store(way: &str, x: i32, words: std::ops::Range<u32>, after: &str) -> (Report
     let mut memory = GlobalMemory::new();
     let c = memory.upload(vec![0xff; 32], 128);
     let map = TensorMapDesc::matrix(c, TensorElement::F16, [13, 1], 32, [16, 1], Swizzle::None);
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 1024,
-        params: vec![Param::TensorMap(map)],
-    };
+    let launch = one_cta(32, 1024, vec![Param::TensorMap(map)]);
     let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let report = simulate(&module, "k", &launch, &mut memory, &Options::default()).unwrap();
     let out = memory.bytes(c).as_chunks().0.iter().map(|pair| u16::from_le_bytes(*pair)).collect();

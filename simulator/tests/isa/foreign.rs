@@ -2,6 +2,8 @@
 
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, parse, simulate};
 
+use crate::one_cta;
+
 const HEAD: &str = ".version 8.3\n.target sm_90a\n.address_size 64\n";
 
 /// Runs a warp of kernel `k` that gets the address of 32 words, and gives them.
@@ -79,8 +81,7 @@ fn an_assertion_that_fails_is_a_finding_with_its_text() {
     let module = parse(&format!("{HEAD}{outside}{}", kernel(body))).unwrap();
     let mut memory = GlobalMemory::new();
     let out = memory.alloc(128, 16);
-    let launch =
-        Launch { grid: [1; 3], cluster: [1; 3], block: [32, 1, 1], shared_bytes: 0, params: vec![Param::Buffer(out)] };
+    let launch = one_cta(32, 0, vec![Param::Buffer(out)]);
     let report = simulate(&module, "k", &launch, &mut memory, &Options::default()).unwrap();
     assert_eq!(report.findings[0].kind, FindingKind::Assertion);
     assert!(report.findings[0].message.contains("oh no (f:42, in f"), "{}", report.findings[0].message);

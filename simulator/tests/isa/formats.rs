@@ -1,6 +1,8 @@
 //! Element formats and a launch of one block, for tests of matrix instructions.
 
-use bsr_simulator::{GlobalMemory, Launch, Options, Param, Report, parse, simulate};
+use bsr_simulator::{GlobalMemory, Options, Param, Report, parse, simulate};
+
+use crate::one_cta;
 use half::{bf16, f16};
 
 /// A type of matrix elements, by its PTX name.
@@ -89,13 +91,7 @@ pub(crate) fn run(
     let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut memory = GlobalMemory::new();
     let ids: Vec<_> = buffers.iter().map(|b| memory.upload(b.clone(), 256)).collect();
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [threads, 1, 1],
-        shared_bytes: 32768,
-        params: ids.iter().map(|id| Param::Buffer(*id)).collect(),
-    };
+    let launch = one_cta(threads, 32768, ids.iter().map(|id| Param::Buffer(*id)).collect());
     let report = simulate(&module, "k", &launch, &mut memory, options).unwrap_or_else(|e| panic!("{e}"));
     (report, ids.iter().map(|id| memory.bytes(*id).to_vec()).collect())
 }

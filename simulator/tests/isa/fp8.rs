@@ -1,6 +1,8 @@
 //! FP8 `wgmma`, and its two ways to sum.
 
-use bsr_simulator::{Fp8Accumulate, GlobalMemory, Launch, Options, Param, parse, simulate};
+use bsr_simulator::{Fp8Accumulate, GlobalMemory, Options, Param, parse, simulate};
+
+use crate::one_cta;
 
 /// Two products into one accumulator: operands full of `big`, then operands full of `small` (e4m3 bytes). Tiles full
 /// of one value are the same in every layout.
@@ -52,13 +54,7 @@ fn run(big: u8, small: u8, fp8: Fp8Accumulate) -> Vec<f32> {
     let mut memory = GlobalMemory::new();
     let out = memory.alloc(128 * 16, 16);
     let word = |byte: u8| Param::U32(u32::from_ne_bytes([byte; 4]));
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [128, 1, 1],
-        shared_bytes: 8192,
-        params: vec![Param::Buffer(out), word(big), word(small)],
-    };
+    let launch = one_cta(128, 8192, vec![Param::Buffer(out), word(big), word(small)]);
     let report = simulate(&module, "sums", &launch, &mut memory, &Options { fp8, ..Options::default() }).unwrap();
     assert!(report.is_clean(), "{}", report.findings[0]);
     memory.bytes(out).chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()

@@ -1,9 +1,10 @@
 //! Copies in im2col mode against a convolution's loops, written from its definition.
 
 use bsr_simulator::{
-    FindingKind, GlobalMemory, Im2col, Launch, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse,
-    simulate,
+    FindingKind, GlobalMemory, Im2col, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
+
+use crate::one_cta;
 
 /// A convolution over N images of `sizes` pixels (W, H, D) with `channels` channels, as far as a copy sees it.
 struct Convolution {
@@ -94,13 +95,7 @@ fn kernel(body: &str) -> String {
 fn run(text: &str, map: TensorMapDesc, memory: &mut GlobalMemory) -> Result<(Report, Vec<u32>), String> {
     let module = parse(text).map_err(|e| e.message)?;
     let out = memory.alloc(4096, 128);
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 8200,
-        params: vec![Param::TensorMap(map), Param::Buffer(out)],
-    };
+    let launch = one_cta(32, 8200, vec![Param::TensorMap(map), Param::Buffer(out)]);
     let report = simulate(&module, "k", &launch, memory, &Options::default()).map_err(|e| e.to_string())?;
     let words = memory.bytes(out).as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
     Ok((report, words))

@@ -2,6 +2,8 @@
 
 use bsr_simulator::{FindingKind, GlobalMemory, Launch, Options, Param, Report, Schedule, parse, simulate};
 
+use crate::one_cta;
+
 /// Runs `body` with `%rd0` = the buffer, `%r0` = the thread, `%rd1` = the thread's word of it; gives the words after.
 fn run_with(threads: u32, words: &[u32], body: &str, options: &Options) -> (Report, Vec<u32>) {
     let text = format!(
@@ -14,13 +16,7 @@ fn run_with(threads: u32, words: &[u32], body: &str, options: &Options) -> (Repo
     let module = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut memory = GlobalMemory::new();
     let id = memory.upload(words.iter().flat_map(|w| w.to_le_bytes()).collect(), 128);
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [threads, 1, 1],
-        shared_bytes: 16384,
-        params: vec![Param::Buffer(id)],
-    };
+    let launch = one_cta(threads, 16384, vec![Param::Buffer(id)]);
     let report = simulate(&module, "k", &launch, &mut memory, options).unwrap();
     let out = memory.bytes(id).chunks(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect();
     (report, out)
@@ -271,7 +267,7 @@ fn register_budgets() {
             ".version 8.0\n.target sm_90a\n.visible .entry k()\n.maxntid {threads}, 1, 1\n{{\n.reg .b32 %r<2>;\n.reg .pred %p<2>;\nmov.u32 %r0, %tid.x;\n{body}\nret;\n}}\n"
         );
         let module = parse(&text).unwrap();
-        let launch = Launch { grid: [1; 3], cluster: [1; 3], block: [threads, 1, 1], shared_bytes: 0, params: vec![] };
+        let launch = one_cta(threads, 0, vec![]);
         simulate(&module, "k", &launch, &mut GlobalMemory::new(), &Options::default()).unwrap()
     };
     // 512 threads: 128 each at entry; 3 x 240 + 40 is more than 4 x 128.

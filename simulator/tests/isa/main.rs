@@ -21,3 +21,10 @@ mod wgmma;
 mod wgmma8;
 mod wgmma_sp;
 mod wmma;
+
+use bsr_simulator::{Launch, Param};
+
+/// A launch of one CTA.
+fn one_cta(threads: u32, shared_bytes: u32, params: Vec<Param>) -> Launch {
+    Launch { grid: [1; 3], cluster: [1; 3], block: [threads, 1, 1], shared_bytes, params }
+}

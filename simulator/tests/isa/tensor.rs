@@ -1,9 +1,11 @@
 //! Tensor copies against what an H200 does, and the copies of other ranks.
 
 use bsr_simulator::{
-    FindingKind, GlobalMemory, Launch, LaunchError, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc,
-    parse, simulate,
+    FindingKind, GlobalMemory, LaunchError, Options, Param, Report, Swizzle, TensorElement, TensorMapDesc, parse,
+    simulate,
 };
+
+use crate::one_cta;
 
 /// Loads one box at `coords`, expecting `tx` bytes, and stores the first 2 KiB of shared memory (0xEE before).
 fn load(map: TensorMapDesc, memory: &mut GlobalMemory, coords: &[i32], tx: u64) -> (Report, Vec<u8>) {
@@ -26,13 +28,7 @@ fn load(map: TensorMapDesc, memory: &mut GlobalMemory, coords: &[i32], tx: u64) 
     );
     let module = parse(&text).unwrap_or_else(|e| panic!("{e}"));
     let out = memory.alloc(2048, 128);
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 8200,
-        params: vec![Param::TensorMap(map), Param::Buffer(out)],
-    };
+    let launch = one_cta(32, 8200, vec![Param::TensorMap(map), Param::Buffer(out)]);
     let report = simulate(&module, "k", &launch, memory, &Options::default()).unwrap();
     let bytes = memory.bytes(out).to_vec();
     (report, bytes)
@@ -174,13 +170,7 @@ fn stores_write_whole_pieces_at_a_line_end() {
     let mut memory = GlobalMemory::new();
     let c = memory.upload(vec![0xff; 64], 128);
     let map = TensorMapDesc::matrix(c, TensorElement::F16, [5, 2], 32, [8, 2], Swizzle::None);
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 1024,
-        params: vec![Param::TensorMap(map)],
-    };
+    let launch = one_cta(32, 1024, vec![Param::TensorMap(map)]);
     let report = simulate(&parse(text).unwrap(), "k", &launch, &mut memory, &Options::default()).unwrap();
     assert!(report.is_clean(), "{}", report.findings[0]);
     for line in memory.bytes(c).chunks(32) {
@@ -210,13 +200,7 @@ fn through_global_memory(before: &str, place: u64) -> Result<Report, LaunchError
         place,
         TensorMapDesc::matrix(values, TensorElement::F16, [64, 16], 128, [32, 8], Swizzle::B64),
     );
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [32, 1, 1],
-        shared_bytes: 2056,
-        params: vec![Param::Buffer(maps)],
-    };
+    let launch = one_cta(32, 2056, vec![Param::Buffer(maps)]);
     simulate(&module, "k", &launch, &mut memory, &Options::default())
 }
 

@@ -3,6 +3,8 @@
 use bsr_simulator::{
     BufferId, GlobalMemory, Launch, Options, Param, Swizzle, TensorElement, TensorMapDesc, parse, simulate,
 };
+
+use crate::one_cta;
 use half::f16;
 
 const K: u32 = 64;
@@ -226,13 +228,11 @@ fn run(left: Operand, right: Operand, registers: bool, sum: Sum) -> Ran {
     let out = memory.alloc((64 * right.mn * sum.bytes()) as usize, 128);
     let values = (0..64 * K).flat_map(|i| f16::from_f32(a(i / K, i % K)).to_le_bytes()).collect();
     let values = memory.upload(values, 128);
-    let launch = Launch {
-        grid: [1; 3],
-        cluster: [1; 3],
-        block: [128, 1, 1],
-        shared_bytes: left.bytes().next_multiple_of(1024) + right.bytes().next_multiple_of(1024) + 16,
-        params: vec![Param::TensorMap(ma), Param::TensorMap(mb), Param::Buffer(out), Param::Buffer(values)],
-    };
+    let launch = one_cta(
+        128,
+        left.bytes().next_multiple_of(1024) + right.bytes().next_multiple_of(1024) + 16,
+        vec![Param::TensorMap(ma), Param::TensorMap(mb), Param::Buffer(out), Param::Buffer(values)],
+    );
     let report = simulate(&module, "k", &launch, &mut memory, &Options { seed: 5, ..Options::default() }).unwrap();
     assert!(report.is_clean(), "{left:?} {right:?}\n{}", report.findings[0]);
     Ran { text, launch, memory, out, values }

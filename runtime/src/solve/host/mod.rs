@@ -20,32 +20,14 @@ pub fn on_host<T: Element>(
     (b, x0): (&[T], Option<&[T]>),
     options: &mut Options<'_>,
 ) -> Result<Solution<T>, SolveError> {
-    let mut x = x0.map_or_else(|| vec![T::ZERO; a.rows()], <[T]>::to_vec);
-    let (iterations, residual, converged) = on_host_in(a, (method, preconditioner), (b, &mut x), options)?;
-    Ok(Outcome { iterations, residual, converged }.with(x))
-}
-
-/// The same from an x and into it, that of an iteration that broke down too: iterations, the norm of the residual, and whether
-/// that is small enough.
-///
-/// # Errors
-/// As [`on_host`].
-pub fn on_host_in<T: Element>(
-    a: &Bsr<T>,
-    (method, preconditioner): (Method, Preconditioner),
-    (b, x): (&[T], &mut [T]),
-    options: &mut Options<'_>,
-) -> Result<(usize, f64, bool), SolveError> {
     let (_, module) = kernels::<T>(a.structure(), method, preconditioner)?;
-    check_lengths(a.rows(), b.len(), Some(x.len()))?;
+    check_lengths(a.rows(), b.len(), x0.map(<[T]>::len))?;
     let inverse = (preconditioner == Preconditioner::BlockJacobi).then(|| jacobi::inverses(a)).transpose()?;
     let system = System { a, inverse };
     let wide = |vector: &[T]| vector.iter().map(|value| value.to_f64()).collect::<Vec<_>>();
-    let mut found = wide(x);
-    let outcome = system.solve(module.method(), &wide(b), &mut found, options);
-    x.iter_mut().zip(found).for_each(|(x, found)| *x = T::from_f64(found));
-    let Outcome { iterations, residual, converged } = outcome?;
-    Ok((iterations, residual, converged))
+    let mut x = x0.map_or_else(|| vec![0.0; a.rows()], wide);
+    let outcome = system.solve(module.method(), &wide(b), &mut x, options)?;
+    Ok(outcome.with(x.into_iter().map(T::from_f64).collect()))
 }
 
 struct System<'a, T> {

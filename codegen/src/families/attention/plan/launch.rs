@@ -1,12 +1,12 @@
 //! Step 5: the arguments of a launch.
 
 use super::AttentionPlan;
-use crate::epilogue::InputKind;
 use crate::hopper::{OperandTile, heads};
 use crate::plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, Operand, Parameter, Parameters, StridedMap,
     TensorStrides,
 };
+use crate::scores::launch;
 
 impl AttentionPlan {
     pub(crate) fn tiles(&self) -> AttentionTiles {
@@ -57,14 +57,7 @@ impl AttentionPlan {
         if self.spec.page.is_none() {
             push("keys", Argument::Number(problem.keys as u32));
         }
-        for (at, input) in self.score().iter().flat_map(|program| program.inputs()).enumerate() {
-            if input.kind == InputKind::Scalar {
-                push(&input.symbol, Argument::Scalar(at));
-            } else {
-                push(&input.symbol, Argument::Pointer(Operand::Epilogue(at)));
-                push(&input.strides, Argument::VectorStrides(at));
-            }
-        }
+        parameters.extend(launch::inputs(self.score()));
         parameters
     }
 

@@ -3,6 +3,7 @@
 use super::{GradientPlan, program};
 use crate::hopper::{OperandTile, heads};
 use crate::plan::{Argument, GradientProblem, Operand, Parameter, Parameters, TensorStrides};
+use crate::scores::launch;
 
 impl GradientPlan {
     pub(crate) fn arguments(&self, problem: &GradientProblem) -> Parameters {
@@ -53,14 +54,7 @@ impl GradientPlan {
         push("queries", Argument::Number(attention.queries as u32));
         push("keys", Argument::Number(attention.keys as u32));
         push("block_queries", Argument::Number(self.tiling.tiles().queries_in_blocks(attention.queries) as u32));
-        for (at, input) in program(&self.spec).iter().flat_map(|program| program.inputs()).enumerate() {
-            if input.kind.is_vector() {
-                push(&input.symbol, Argument::Pointer(Operand::Epilogue(at)));
-                push(&input.strides, Argument::VectorStrides(at));
-            } else {
-                push(&input.symbol, Argument::Scalar(at));
-            }
-        }
+        parameters.extend(launch::inputs(program(&self.spec)));
         parameters
     }
 }

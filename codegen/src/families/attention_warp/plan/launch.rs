@@ -1,10 +1,10 @@
 //! Step 5: the arguments of a launch.
 
 use super::{AttentionWarpPlan, VECTOR_BYTES};
-use crate::epilogue::InputKind;
 use crate::plan::{
     Argument, AttentionProblem, AttentionTiles, Operand, Parameter, Parameters, StridedMap, TensorStrides,
 };
+use crate::scores::launch;
 
 /// The tensors, and what the parameters of their strides are called: bytes from one row to the next, between heads, between
 /// problems.
@@ -51,14 +51,7 @@ impl AttentionWarpPlan {
         push("heads", Argument::Number(problem.heads as u32));
         push("queries", Argument::Number(problem.queries as u32));
         push("keys", Argument::Number(problem.keys as u32));
-        for (at, input) in self.score().iter().flat_map(|program| program.inputs()).enumerate() {
-            if input.kind == InputKind::Scalar {
-                push(&input.symbol, Argument::Scalar(at));
-            } else {
-                push(&input.symbol, Argument::Pointer(Operand::Epilogue(at)));
-                push(&input.strides, Argument::VectorStrides(at));
-            }
-        }
+        parameters.extend(launch::inputs(self.score()));
         parameters
     }
 
