@@ -60,10 +60,13 @@ pub(super) fn report(rows: &[Row], rates: &Rates) -> Vec<Accuracy> {
 
 /// The kernels of a file of `benches/model`, as they were measured, or those of the file that `BSR_MODEL_KERNELS` names.
 pub(super) fn measured(file: &str) -> Vec<Row> {
+    rows_of(&table(file))
+}
+
+fn table(file: &str) -> Table {
     let path = format!("{}/../benches/model/{file}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let path = std::env::var("BSR_MODEL_KERNELS").unwrap_or(path);
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    rows_of(&Table::from_lines(&text).unwrap_or_default())
+    Table::from_lines(&std::fs::read_to_string(path).unwrap_or_default()).unwrap_or_default()
 }
 
 pub(super) fn rows_of(table: &Table) -> Vec<Row> {
@@ -111,24 +114,24 @@ fn kernels_of_the_measured_products_are_sorted() {
     }
 }
 
-/// Attention on an H100: split-K and packed heads among them.
+/// Attention: split-K and packed heads among them.
 #[test]
-fn attention_kernels_of_an_h100_are_sorted() {
-    let text = include_str!("../../../benches/model/h100.jsonl");
-    let table = Table::from_lines(text).unwrap_or_default();
-    let mut products = 0;
-    for tuned in table.tuned().iter().filter(|tuned| Facts::has_width(tuned.problem.workload.facts.op())) {
-        let (card, _) = for_gpu(&tuned.device.name, None);
-        let us = |spec| Some(predict(&Plan::new(&spec).ok()?, &tuned.problem, &card).us);
-        let pairs: Vec<(f64, f64)> =
-            tuned.kernels().filter_map(|(spec, measured)| Some((us(spec)?, measured))).collect();
-        let correlation = rank_correlation_of(&pairs).unwrap_or(1.0);
-        let taken = pairs.iter().min_by(|x, y| x.0.total_cmp(&y.0)).map_or(f64::INFINITY, |pair| pair.1);
-        eprintln!("{correlation:>6.2} {:>6.1} %  {}", 100.0 * (taken / tuned.us - 1.0), tuned.problem.key());
-        assert!(correlation > 0.75 && taken < 1.08 * tuned.us, "{}: {correlation:.2}", tuned.problem.key());
-        products += 1;
+fn attention_kernels_are_sorted() {
+    for file in FILES {
+        let (table, mut products) = (table(file), 0);
+        for tuned in table.tuned().iter().filter(|tuned| Facts::has_width(tuned.problem.workload.facts.op())) {
+            let (card, _) = for_gpu(&tuned.device.name, None);
+            let us = |spec| Some(predict(&Plan::new(&spec).ok()?, &tuned.problem, &card).us);
+            let pairs: Vec<(f64, f64)> =
+                tuned.kernels().filter_map(|(spec, measured)| Some((us(spec)?, measured))).collect();
+            let correlation = rank_correlation_of(&pairs).unwrap_or(1.0);
+            let taken = pairs.iter().min_by(|x, y| x.0.total_cmp(&y.0)).map_or(f64::INFINITY, |pair| pair.1);
+            eprintln!("{correlation:>6.2} {:>6.1} %  {}", 100.0 * (taken / tuned.us - 1.0), tuned.problem.key());
+            assert!(correlation > 0.75 && taken < 1.08 * tuned.us, "{}: {correlation:.2}", tuned.problem.key());
+            products += 1;
+        }
+        assert_eq!(products, 4, "{file}");
     }
-    assert_eq!(products, 4);
 }
 
 /// The cards that were measured, by the files of `benches/model`.
