@@ -61,6 +61,7 @@ class HostMemory : public Memory {
     const auto* start = reinterpret_cast<const unsigned char*>(area.start);
     return Bytes(start, start + area.bytes);
   }
+  bool is_filled() const override { return false; }
 };
 
 // Bytes of each parameter, from the declarations in the PTX.
@@ -99,7 +100,9 @@ cudaError_t launched(const void* function, dim3 grid, dim3 block, dim3 cluster, 
     launch.params.emplace_back(start, start + bytes);
   }
   HostMemory memory;
-  Writer(memory).write(folder(std::to_string(number)), launch, "");
+  Writer writer(memory);
+  writer.before(folder(std::to_string(number)), launch, "");
+  writer.finish();
   return cudaSuccess;
 }
 

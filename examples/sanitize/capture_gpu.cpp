@@ -7,7 +7,8 @@
 //   bsr sanitize kernel.ptx --launch launches/0/launch.toml
 //
 // CAPTURE_ONLY is a part of the names of kernels that are captured (all), CAPTURE_COUNT how many launches of each (1),
-// CAPTURE_FOLDER where they are written (launches). An allocation is a buffer: PyTorch puts many tensors into one unless
+// CAPTURE_FOLDER where they are written (launches). With CAPTURE_AFTER=1 the launch file also says what the kernel left, so that a
+// replay is compared with the GPU. An allocation is a buffer: PyTorch puts many tensors into one unless
 // PYTORCH_NO_CUDA_MEMORY_CACHING=1 is set, and an access beyond a tensor is found only where its allocation ends.
 #include <cuda.h>
 #include <cupti.h>
@@ -42,6 +43,7 @@ class DeviceMemory : public Memory {
       fprintf(stderr, "capture: %s, %zu bytes at %#llx, cannot be read\n", area.name.c_str(), area.bytes, area.start);
     return bytes;
   }
+  bool is_filled() const override { return true; }
 
  private:
   std::map<Address, Area> areas;
@@ -53,10 +55,19 @@ struct Module {
   Bytes bytes;
 };
 
+// A launch that has begun.
+struct Begun {
+  DeviceMemory memory;
+  Writer writer{memory};
+  std::string kernel, where;
+};
+
 struct State {
   std::mutex lock;
   std::map<std::string, int> launches;
   std::map<const void*, Module> modules;
+  // By the correlation number of the call.
+  std::map<unsigned, Begun> begun;
   int number = 0;
 };
 State& state() { static State all; return all; }
@@ -117,7 +128,7 @@ std::vector<Bytes> parameters(CUfunction function, void** pointers, void** extra
   return found;
 }
 
-void capture(CUfunction function, CUstream stream, Launch launch, void** pointers, void** extra) {
+void capture(unsigned call, CUfunction function, CUstream stream, Launch launch, void** pointers, void** extra) {
   if (!wanted(launch.kernel)) return;
   const std::lock_guard<std::mutex> locked(state().lock);
   if (state().launches[launch.kernel]++ >= std::stoi(setting("CAPTURE_COUNT", "1"))) return;
@@ -129,14 +140,30 @@ void capture(CUfunction function, CUstream stream, Launch launch, void** pointer
   }
   cuCtxSynchronize();
   launch.params = parameters(function, pointers, extra);
-  const std::string where = folder(std::to_string(state().number++)), module = write_module(function, where);
-  DeviceMemory memory;
-  Writer(memory).write(where, launch, module.empty() ? "# The module is machine code alone.\n" : "# The kernel: " + module + "\n");
-  fprintf(stderr, "capture: %s is in %s\n", launch.kernel.c_str(), where.c_str());
+  Begun& begun = state().begun[call];
+  begun.kernel = launch.kernel;
+  begun.where = folder(std::to_string(state().number++));
+  const std::string module = write_module(function, begun.where);
+  begun.writer.before(begun.where, launch, module.empty() ? "# The module is machine code alone.\n" : "# The kernel: " + module + "\n");
+}
+
+// The launch returns: what the kernel has left is read where that is asked for.
+void launched(unsigned call) {
+  const std::lock_guard<std::mutex> locked(state().lock);
+  const auto found = state().begun.find(call);
+  if (found == state().begun.end()) return;
+  Begun& begun = found->second;
+  if (setting("CAPTURE_AFTER", "0") != "0") {
+    if (cuCtxSynchronize() == CUDA_SUCCESS) begun.writer.after();
+    else fprintf(stderr, "capture: %s fails, and what it leaves is not read\n", begun.kernel.c_str());
+  }
+  begun.writer.finish();
+  fprintf(stderr, "capture: %s is in %s\n", begun.kernel.c_str(), begun.where.c_str());
+  state().begun.erase(found);
 }
 
 // A launch with a list of attributes.
-void capture(const CUlaunchConfig& config, CUfunction function, Launch launch, void** pointers, void** extra) {
+void capture(unsigned call, const CUlaunchConfig& config, CUfunction function, Launch launch, void** pointers, void** extra) {
   launch.grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
   launch.block = {config.blockDimX, config.blockDimY, config.blockDimZ};
   launch.shared = config.sharedMemBytes;
@@ -147,24 +174,25 @@ void capture(const CUlaunchConfig& config, CUfunction function, Launch launch, v
     if (one.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
       launch.dependent = one.value.programmaticStreamSerializationAllowed != 0;
   }
-  capture(function, config.hStream, launch, pointers, extra);
+  capture(call, function, config.hStream, launch, pointers, extra);
 }
 
 void before(CUpti_CallbackId id, const CUpti_CallbackData& call) {
   Launch launch{call.symbolName ? call.symbolName : "", {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, false, {}};
   if (id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx || id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz) {
     const auto& of = *static_cast<const cuLaunchKernelEx_params*>(call.functionParams);
-    capture(*of.config, of.f, launch, of.kernelParams, of.extra);
+    capture(call.correlationId, *of.config, of.f, launch, of.kernelParams, of.extra);
   } else if (id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel || id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz) {
     const auto& of = *static_cast<const cuLaunchKernel_params*>(call.functionParams);
     launch.grid = {of.gridDimX, of.gridDimY, of.gridDimZ};
     launch.block = {of.blockDimX, of.blockDimY, of.blockDimZ};
     launch.shared = of.sharedMemBytes;
-    capture(of.f, of.hStream, launch, of.kernelParams, of.extra);
+    capture(call.correlationId, of.f, of.hStream, launch, of.kernelParams, of.extra);
   }
 }
 
 void after(CUpti_CallbackId id, const CUpti_CallbackData& call) {
+  launched(call.correlationId);
   if (*static_cast<const CUresult*>(call.functionReturnValue) != CUDA_SUCCESS) return;
   const std::lock_guard<std::mutex> locked(state().lock);
   if (id == CUPTI_DRIVER_TRACE_CBID_cuTensorMapEncodeTiled) {

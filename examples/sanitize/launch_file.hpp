@@ -44,6 +44,8 @@ class Memory {
   // The allocation that an address is in, if it is one.
   virtual const Area* area_of(Address address) = 0;
   virtual Bytes read(const Area& area) = 0;
+  // Whether kernels run, so that zeros are values and not what a kernel would have filled.
+  virtual bool is_filled() const = 0;
 };
 
 // Tensor maps are known by their 128 bytes, which are found again in parameters, structures and memory.
@@ -105,21 +107,48 @@ class Writer {
  public:
   explicit Writer(Memory& memory) : memory(memory) {}
 
-  // The launch as FOLDER/launch.toml, and the contents of its buffers beside it.
-  void write(const std::string& folder, const Launch& launch, const std::string& comment) {
-    std::ostringstream params;
+  // Describes a launch, and writes what its buffers hold into the folder.
+  void before(const std::string& folder, const Launch& launch, const std::string& comment) {
+    where = folder;
     for (const Bytes& param : launch.params) {
       params << "\n[[params]]  # " << param.size() << " bytes\nfields = [\n";
       for (const auto& one : fields(param)) params << "  " << one << ",\n";
       params << "]\n";
     }
-    const std::string contents = buffers(folder);
-    std::ofstream(folder + "/launch.toml") << comment << "entry = \"" << launch.kernel << "\"\ngrid = " << launch.grid.text()
-                                           << "\ncluster = " << launch.cluster.text() << "\nblock = " << launch.block.text()
-                                           << "\nshared = " << launch.shared << (launch.dependent ? "\ndependent = true\n" : "\n") << contents << params.str();
+    buffers();
+    head << comment << "entry = \"" << launch.kernel << "\"\ngrid = " << launch.grid.text() << "\ncluster = " << launch.cluster.text()
+         << "\nblock = " << launch.block.text() << "\nshared = " << launch.shared << (launch.dependent ? "\ndependent = true\n" : "\n");
+  }
+
+  // Compares what the buffers hold now with what they held, and writes what has changed.
+  void after() {
+    for (Buffer& buffer : described) {
+      const Bytes now = memory.read(buffer.area);
+      const std::string name = buffer.area.name + "_after";
+      buffer.after = now == buffer.bytes ? "unchanged" : name + ".npy";
+      if (now != buffer.bytes) npy(where + "/" + name + ".npy", buffer.type, now);
+    }
+  }
+
+  // FOLDER/launch.toml.
+  void finish() const {
+    std::ofstream file(where + "/launch.toml");
+    file << head.str();
+    for (const Buffer& buffer : described) {
+      file << buffer.text;
+      if (!buffer.after.empty()) file << "after = \"" << buffer.after << "\"\n";
+    }
+    file << params.str();
   }
 
  private:
+  // A buffer as the launch file describes it, and what it held.
+  struct Buffer {
+    Area area;
+    std::string type, text, after;
+    Bytes bytes;
+  };
+
   // What lies in some bytes: tensor maps, addresses, and runs of other words.
   std::vector<std::string> fields(const Bytes& bytes) {
     std::vector<std::string> found;
@@ -164,28 +193,28 @@ class Writer {
   }
 
   // Every buffer that something points to, and those that their contents point to.
-  std::string buffers(const std::string& folder) {
-    std::ostringstream out;
+  void buffers() {
     for (size_t next = 0; next < used.size(); next++) {
       const Area area = used[next];
       const std::string type = types.count(area.name) ? types[area.name] : "u8";
       const Bytes bytes = memory.read(area);
       const bool zero = std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == 0; });
-      const size_t elements = area.bytes / width(type);
-      out << "\n[buffers." << area.name << "]\ntype = \"" << type << "\"\nshape = [" << elements << "]\nalign = 256\n";
+      std::ostringstream out;
+      out << "\n[buffers." << area.name << "]\ntype = \"" << type << "\"\nshape = [" << area.bytes / width(type) << "]\nalign = 256\n";
       if (zero) {
-        const bool fraction = type[0] == 'f' || type[0] == 'b';
-        out << (fraction ? "values = \"normal\"\n" : "values = 0\n") << "seed = " << next + 1 << "\n";
+        const bool drawn = !memory.is_filled() && (type[0] == 'f' || type[0] == 'b');
+        if (drawn) out << "values = \"normal\"\nseed = " << next + 1 << "\n";
+        else out << "values = 0\n";
       } else if (points(bytes)) {
         out << "values = 0\nfields = [\n";
         for (const auto& one : fields(bytes)) out << "  " << one << ",\n";
         out << "]\n";
       } else {
         out << "values = \"" << area.name << ".npy\"\n";
-        npy(folder + "/" + area.name + ".npy", type, elements, bytes);
+        npy(where + "/" + area.name + ".npy", type, bytes);
       }
+      described.push_back({area, type, out.str(), "", bytes});
     }
-    return out.str();
   }
 
   // Whether some word of a buffer is an address or begins a tensor map.
@@ -231,7 +260,8 @@ class Writer {
     return out.str();
   }
 
-  static void npy(const std::string& path, const std::string& type, size_t elements, const Bytes& bytes) {
+  static void npy(const std::string& path, const std::string& type, const Bytes& bytes) {
+    const size_t elements = bytes.size() / width(type);
     const std::string kind = type == "bf16" ? "u" : type.substr(0, 1), size = std::to_string(width(type));
     std::string head = "{'descr': '" + std::string(size == "1" ? "|" : "<") + kind + size +
                        "', 'fortran_order': False, 'shape': (" + std::to_string(elements) + ",), }";
@@ -246,6 +276,9 @@ class Writer {
   }
 
   Memory& memory;
+  std::string where;
+  std::ostringstream head, params;
+  std::vector<Buffer> described;
   std::vector<Area> used;
   std::set<std::string> names;
   std::map<std::string, std::string> types;
