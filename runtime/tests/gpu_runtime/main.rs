@@ -3,6 +3,7 @@
 //! Without one every test says SKIPPED on stderr and passes; with `BSR_REQUIRE_GPU` set it fails instead.
 #![allow(clippy::unwrap_used)]
 
+mod agreement;
 mod dense_library;
 mod launches;
 mod matrices;

@@ -7,7 +7,6 @@ mod issue;
 mod maps;
 mod post;
 mod reduced;
-mod sparse;
 mod stores;
 pub(crate) mod tile;
 pub(crate) mod warpgroup;

@@ -88,7 +88,9 @@ impl Machine<'_> {
             );
         }
         self.check_fence(who, op)?;
-        self.metadata_is_defined(who, op)?;
+        if let Some(sparse) = op.sparse {
+            self.metadata_is_defined(who, sparse)?;
+        }
         if scale != 0 {
             self.accumulators_are_defined(who, op)?;
         }

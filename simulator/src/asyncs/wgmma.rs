@@ -112,7 +112,7 @@ impl Machine<'_> {
     pub(crate) fn wgmma(&mut self, group: usize, op: &WgOp, w: &Wgmma) -> Exec<()> {
         let (n, k) = (w.n as usize, w.stored_k() as usize);
         let places = match w.sparse {
-            Some(sparse) => Some(self.places(self.warps_of(group).1, op.pc, w, sparse)?),
+            Some(sparse) => Some(self.places(self.warps_of(group).1, 64, op.pc, sparse)?),
             None => None,
         };
         if w.d_ty == Ty::S32 {

@@ -39,6 +39,8 @@ pub enum FindingKind {
     WgmmaRegisters,
     /// The warps of a warpgroup execute different `wgmma`, or a descriptor is malformed.
     WgmmaMisuse,
+    /// Metadata of a sparse matrix that name no elements.
+    SparseMetadata,
     /// An ill-formed tensor copy: coordinates, box, alignment or tensor map.
     TensorCopy,
     /// `fence.proxy.tensormap` of an address where no tensor map is.

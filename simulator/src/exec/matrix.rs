@@ -23,10 +23,7 @@ impl Machine<'_> {
         match op {
             Op::Ldmatrix { d, trans, addr } => self.ldmatrix(who, d, *trans, addr),
             Op::Stmatrix { s, trans, addr } => self.stmatrix(who, s, *trans, addr),
-            Op::Mma(m) => {
-                self.mma(who, m);
-                Ok(())
-            }
+            Op::Mma(m) => self.mma(who, m),
             Op::WmmaLoad { d, matrix, addr, stride } => self.wmma_load(who, d, matrix, addr, *stride),
             Op::WmmaStore { s, matrix, addr, stride } => self.wmma_store(who, s, matrix, addr, *stride),
             Op::WmmaMma(m) => {

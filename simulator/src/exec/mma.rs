@@ -1,22 +1,24 @@
 //! `mma.sync`: fragments as the ISA lays them out.
 
-use crate::arithmetic::product::{Element, multiply, multiply_integers};
-use crate::machine::Machine;
+use crate::arithmetic::product::{Element, add_integers, multiply, multiply_integers, multiply_sparse};
 use crate::machine::memory::Who;
+use crate::machine::{Exec, Machine};
 use crate::program::op::Mma;
 use crate::program::types::Ty;
 
 const M: usize = 16;
 const N: usize = 8;
 
-/// The most elements of K that an instruction takes.
-const K: usize = 32;
+/// The most elements of K that A stores, and those that B has where A is dense and where it is sparse.
+const STORED: usize = 32;
+const DENSE: usize = 32 * N;
+const SPARSE: usize = 64 * N;
 
 /// C, A and B, row-major; A and B may be shorter than their places.
-struct Fragments<T> {
+struct Fragments<T, const B: usize> {
     c: [T; M * N],
-    a: [T; M * K],
-    b: [T; K * N],
+    a: [T; M * STORED],
+    b: [T; B],
 }
 
 /// Thread l, of group g = l / 4 and place t = l % 4 in it: a register holds `per` neighbours along k. Calls `put` with g, the
@@ -31,27 +33,44 @@ fn each(file: &[u64; 32], bits: u32, mut put: impl FnMut(usize, usize, usize, u6
 }
 
 impl Machine<'_> {
-    pub(super) fn mma(&mut self, who: Who, m: &Mma) {
-        let k = m.k as usize;
+    pub(super) fn mma(&mut self, who: Who, m: &Mma) -> Exec<()> {
         if m.d_ty == Ty::F64 {
-            return self.mma_f64(who, m);
+            self.mma_f64(who, m);
+            return Ok(());
         }
-        if m.d_ty == Ty::S32 {
-            let Fragments { mut c, a, b } = self.fragments::<i32>(who, m);
-            multiply_integers(&mut c, &a[..M * k], &b[..k * N], N, k, m.saturate);
-            self.put_fragment(who, m, &c);
-        } else {
-            let Fragments { mut c, a, b } = self.fragments::<f32>(who, m);
-            multiply(&mut c, &a[..M * k], &b[..k * N], N, k);
-            self.put_fragment(who, m, &c);
+        let (k, stored) = (m.k as usize, m.stored_k() as usize);
+        let places = match m.sparse {
+            Some(sparse) => {
+                self.metadata_is_defined(who, sparse)?;
+                Some(self.places(who.w, M, who.pc, sparse)?)
+            }
+            None => None,
+        };
+        match (m.d_ty == Ty::S32, &places) {
+            (false, None) => self.multiply::<f32, DENSE>(who, m, |c, a, b| multiply(c, a, b, N, k)),
+            (true, None) => self.multiply::<i32, DENSE>(who, m, |c, a, b| multiply_integers(c, a, b, N, k, m.saturate)),
+            (false, Some(at)) => {
+                self.multiply::<f32, SPARSE>(who, m, |c, a, b| multiply_sparse(c, a, at, b, N, stored));
+            }
+            (true, Some(at)) => self.multiply::<i32, SPARSE>(who, m, |c, a, b| {
+                add_integers(c, m.saturate, |c| multiply_sparse(c, a, at, b, N, stored));
+            }),
         }
-        self.tensor_core(who, (M * N) as u64 * u64::from(m.k), m.a_ty);
+        self.tensor_core(who, (M * N * stored) as u64, m.a_ty);
+        Ok(())
     }
 
-    fn fragments<T: Element>(&self, who: Who, m: &Mma) -> Fragments<T> {
-        let k = m.k as usize;
+    /// Takes the fragments, adds products to C, and puts it back.
+    fn multiply<T: Element, const B: usize>(&mut self, who: Who, m: &Mma, add: impl FnOnce(&mut [T], &[T], &[T])) {
+        let Fragments { mut c, a, b } = self.fragments::<T, B>(who, m);
+        add(&mut c, &a[..M * m.stored_k() as usize], &b[..m.k as usize * N]);
+        self.put_fragment(who, m, &c);
+    }
+
+    fn fragments<T: Element, const B: usize>(&self, who: Who, m: &Mma) -> Fragments<T, B> {
+        let k = m.stored_k() as usize;
         let file = &self.warps[who.w].regs;
-        let (mut a, mut b, mut c) = ([T::default(); M * K], [T::default(); K * N], [T::default(); M * N]);
+        let (mut a, mut b, mut c) = ([T::default(); M * STORED], [T::default(); B], [T::default(); M * N]);
         let bits = m.a_ty.bits();
         let per = 32 / bits as usize;
         for (i, r) in m.a.iter().enumerate() {

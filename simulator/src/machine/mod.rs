@@ -16,6 +16,7 @@ pub(crate) mod overlay;
 pub(crate) mod released;
 mod remedy;
 mod report;
+mod sparse;
 mod state;
 mod strong;
 pub(crate) mod tensor_map;

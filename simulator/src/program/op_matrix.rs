@@ -15,8 +15,25 @@ pub(crate) enum WgA {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sparse {
     pub(crate) metadata: Reg,
-    /// Which two threads of four have the metadata, of types of 16 and 32 bits.
+    /// The type of A, and the elements of a row with those that are not stored.
+    pub(crate) ty: Ty,
+    pub(crate) k: u32,
+    /// Which threads of four have the metadata: the first, second, .. [`threads`](Self::threads) of them.
     pub(crate) selector: u32,
+    /// Whether the places of a chunk have to ascend.
+    pub(crate) ordered: bool,
+}
+
+impl Sparse {
+    /// Elements of a chunk, of which half are stored.
+    pub(crate) fn chunk(&self) -> u32 {
+        if self.ty.bits() == 32 { 2 } else { 4 }
+    }
+
+    /// Threads of four that have metadata: 4 bits of each chunk of 16 rows, in registers of eight fours of threads.
+    pub(crate) fn threads(&self) -> u32 {
+        self.k / self.chunk() / 4
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +88,14 @@ pub(crate) struct Mma {
     pub(crate) c: Vec<Src>,
     /// Integers: sums stop at the ends of the range instead of wrapping.
     pub(crate) saturate: bool,
+    pub(crate) sparse: Option<Sparse>,
+}
+
+impl Mma {
+    /// Elements of a row of A that are stored.
+    pub(crate) fn stored_k(&self) -> u32 {
+        if self.sparse.is_some() { self.k / 2 } else { self.k }
+    }
 }
 
 /// Which operand a `wmma` fragment is.

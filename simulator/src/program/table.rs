@@ -136,7 +136,12 @@ pub const INSTRUCTIONS: &[Instruction] = &[
     i(
         "mma.sync.aligned.{m16n8k8,m16n8k16,m16n8k32,m16n8k4,m8n8k4}.row.col",
         "f32 f16 += f16 bf16 tf32 e4m3 e5m2; s32 += s8 u8; f64 += f64",
-        "8-bit floats k32 into f32, integers k16 and k32 (wrap, or .satfinite), tf32 k8, f64 m8n8k4 and m16n8 k4, k8 and k16, other floats k8 and k16",
+        "8-bit floats k32 into f32, integers k16 and k32 (wrap, or .satfinite), tf32 k4 and k8, f64 m8n8k4 and m16n8 k4, k8 and k16, other floats k8 and k16",
+    ),
+    i(
+        "mma.sp[::ordered_metadata].sync.aligned.{m16n8k8,m16n8k16,m16n8k32,m16n8k64}.row.col",
+        "f32 f16 += f16 bf16 tf32 e4m3 e5m2; s32 += s8 u8",
+        "8-bit floats k64 into f32, integers k32 and k64, tf32 k8 and k16, other floats k16 and k32; metadata that are not valid are a finding",
     ),
     i(
         "wmma.{load,store,mma}.sync.aligned.{m16n16k16,m32n8k16,m8n32k16}",

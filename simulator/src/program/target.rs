@@ -195,6 +195,8 @@ const NEEDS: &[Need] = &[
     need("mma", &[], Sm75, (6, 5)),
     need("mma", &["bf16|tf32|s8|u8"], Sm80, (7, 0)),
     need("mma", &["m16n8k16|m16n8k32"], Sm80, (7, 0)),
+    need("mma.sp|sp::ordered_metadata", &[], Sm80, (7, 1)),
+    need("mma.sp::ordered_metadata", &[], Sm80, (8, 5)),
     need("mma", &["f64"], Sm80, (7, 0)),
     need("mma", &["m16n8k4|m16n8k8|m16n8k16", "f64"], Sm90, (7, 8)),
     need("mma", &["e4m3|e5m2"], Sm89, (8, 4)),

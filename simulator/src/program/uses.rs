@@ -27,6 +27,13 @@ impl Uses {
             uses.reads = reads.iter().copied().filter(|r| !own(r) || is_a(r)).collect();
             uses.writes = w.d.clone().into_boxed_slice();
         }
+        if let Op::Mma(m) = op
+            && let Some(sparse) = m.sparse
+        {
+            // Metadata is read by some threads, which a check of its own knows.
+            let is_factor = |r: &u32| m.a.contains(r) || m.b.contains(r);
+            uses.reads = reads.iter().copied().filter(|r| *r != sparse.metadata || is_factor(r)).collect();
+        }
         uses
     }
 }

@@ -28,7 +28,7 @@ fn b_at(element: usize, lane: usize, i: usize) -> (usize, usize) {
     }
 }
 
-fn c_at(lane: usize, i: usize) -> (usize, usize) {
+pub(crate) fn c_at(lane: usize, i: usize) -> (usize, usize) {
     (if i < 2 { lane / 4 } else { lane / 4 + 8 }, lane % 4 * 2 + i % 2)
 }
 
@@ -109,6 +109,7 @@ fn floats_of_every_shape() {
         (sm75, 8, "f16", "f16", "f32"),
         (sm75, 8, "f16", "f16", "f16"),
         (sm80, 8, "bf16", "bf16", "f32"),
+        (sm80, 4, "tf32", "tf32", "f32"),
         (sm80, 8, "tf32", "tf32", "f32"),
         (sm80, 16, "f16", "f16", "f32"),
         (sm80, 16, "f16", "f16", "f16"),

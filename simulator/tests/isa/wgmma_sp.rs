@@ -1,6 +1,7 @@
 //! `wgmma.mma_async.sp` against the dense product of the matrix that A stands for.
 
 use crate::formats::{Format, bytes, list, run, words};
+use crate::sparse::{SparseRows, mixed};
 use bsr_simulator::{FindingKind, Options, Report};
 
 /// Where B lies in shared memory, after 64 rows of A of 32 bytes.
@@ -24,12 +25,6 @@ struct Case {
     spoil: fn(u32) -> u32,
 }
 
-const PAIRS: [(usize, usize); 8] = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (3, 0), (2, 1)];
-
-fn mixed(row: usize, chunk: usize) -> (usize, usize) {
-    PAIRS[(row * 5 + chunk * 3 + row / 8) % 8]
-}
-
 const F16: Case = Case {
     d: "f32",
     a: Format("f16"),
@@ -48,38 +43,15 @@ impl Case {
         64 / self.a.bytes()
     }
 
-    /// Elements of a chunk, and those of them that are stored.
-    fn chunk(&self) -> (usize, usize) {
-        if self.a.bytes() == 4 { (2, 1) } else { (4, 2) }
-    }
-
-    /// The place along k of stored element `i` of a row.
-    fn place(&self, row: usize, i: usize) -> usize {
-        let (size, stored) = self.chunk();
-        let (one, other) = (self.pick)(row, i / stored);
-        i / stored * size + if stored == 1 { one % 2 } else { [one, other][i % 2] }
-    }
-
-    fn left(&self, row: usize, i: usize) -> u32 {
-        self.a.draw(row * 32 + i, 1)
-    }
-
-    /// The 4 bits of a chunk.
-    fn bits(&self, row: usize, chunk: usize) -> u32 {
-        let (one, other) = (self.pick)(row, chunk);
-        match self.chunk().0 {
-            2 => [0b0100, 0b1110][one % 2],
-            _ => (one | other << 2) as u32,
-        }
+    fn rows(&self) -> SparseRows {
+        SparseRows { format: self.a, k: self.k(), pick: self.pick }
     }
 
     /// The word that a thread of the warpgroup passes: the PTX ISA's figures for K = 16 and 32, and for K = 64. Threads that do
     /// not take part pass 0, which is not valid.
     fn metadata(&self, thread: usize) -> u32 {
         let (first, column) = (thread / 32 * 16 + thread % 32 / 4, thread % 4);
-        let chunks = |row: usize, from: usize, count: usize| {
-            (0..count).fold(0, |word, c| word | self.bits(row, from + c) << (4 * c))
-        };
+        let chunks = |row: usize, from: usize, count: usize| self.rows().metadata(row, from, count);
         let word = match self.a.bytes() {
             1 => chunks(first + column % 2 * 8, column / 2 * 8, 8),
             _ if column / 2 != self.selector as usize => return 0,
@@ -102,7 +74,7 @@ impl Case {
     fn run(&self) -> (Report, Vec<u32>) {
         let size = self.a.bytes();
         let stored = 32 / size;
-        let element = |row: usize, i: usize| self.left(row, i);
+        let element = |row: usize, i: usize| self.rows().element(row, i);
         let byte = |word: u32, i: usize| word.to_le_bytes()[i];
         let a = if self.across {
             Self::cores(stored, 64 * size, |k, i| byte(element(i / size, k), i % size))
@@ -187,17 +159,6 @@ impl Case {
         (report, all)
     }
 
-    /// The product with the dense matrix, and the sum of magnitudes.
-    fn exact(&self, m: usize, n: usize) -> (f64, f64) {
-        let mut dense = vec![0.0; self.k()];
-        for i in 0..self.k() / 2 {
-            dense[self.place(m, i)] = self.a.value(self.left(m, i));
-        }
-        let products = dense.iter().enumerate().filter(|(_, x)| **x != 0.0);
-        let products = products.map(|(k, x)| x * self.b.value((self.right)(self.b, n, k)));
-        products.fold((0.0, 0.0), |(s, t), p| (s + p, t + p.abs()))
-    }
-
     fn check(&self) {
         let (report, d) = self.run();
         assert!(report.is_clean(), "{}", report.findings[0]);
@@ -205,7 +166,7 @@ impl Case {
         assert_eq!(report.cost.tensor_cycles, N as u64 / 2);
         for m in 0..64 {
             for n in 0..N {
-                let (want, size) = self.exact(m, n);
+                let (want, size) = self.rows().product(m, |k| self.b.value((self.right)(self.b, n, k)));
                 let got = d[m * N + n];
                 let got = if self.d == "s32" { f64::from(got as i32) } else { f64::from(f32::from_bits(got)) };
                 let bound = if self.d == "s32" { 0.0 } else { 1e-6 * (size + 1.0) };
@@ -253,7 +214,7 @@ fn metadata_that_say_nothing_are_found() {
     ] {
         let (report, _) = case.run();
         let finding = &report.findings[0];
-        assert_eq!(finding.kind, FindingKind::WgmmaMisuse);
+        assert_eq!(finding.kind, FindingKind::SparseMetadata);
         assert!(finding.message.contains(expected), "{}", finding.message);
     }
 }

@@ -76,6 +76,7 @@ const CLASSES: &[(FindingKind, Class)] = {
             WgmmaMisuse,
             error("wgmma-misuse", "The warps of a warpgroup disagree about a WGMMA, or a descriptor is malformed."),
         ),
+        (SparseMetadata, error("sparse-metadata", "Metadata of a sparse matrix that name no elements.")),
         (TensorCopy, error("tensor-copy", "A tensor copy or a tensor map that is malformed or not fenced.")),
         (IdleFence, note("idle-fence", "fence.proxy.tensormap of an address where no tensor map is.")),
         (ExitInFlight, error("exit-in-flight", "A block exits while asynchronous work still uses its memory.")),

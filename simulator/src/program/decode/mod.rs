@@ -7,7 +7,9 @@ mod convert;
 mod flow;
 mod matrix;
 mod memory;
+mod mma;
 mod moves;
+mod sparse;
 mod tensormap;
 mod wgmma;
 mod wmma;
@@ -60,7 +62,7 @@ const OPCODES: &[(&str, Decode)] = &[
     ("membar", barrier::membar),
     ("mbarrier", barrier::mbarrier),
     ("wgmma", wgmma::decode),
-    ("mma", matrix::mma),
+    ("mma", mma::decode),
     ("ldmatrix", |cx| matrix::rows(cx, true)),
     ("stmatrix", |cx| matrix::rows(cx, false)),
     ("wmma", wmma::decode),

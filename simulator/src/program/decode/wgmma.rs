@@ -1,8 +1,9 @@
 //! `wgmma`: the warpgroup's asynchronous matrix multiply.
 
 use super::super::context::Context;
-use super::super::op::{Op, Sparse, WgA, Wgmma};
+use super::super::op::{Op, WgA, Wgmma};
 use super::super::types::Ty;
+use super::sparse;
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
 
@@ -38,7 +39,7 @@ fn shape(word: &str) -> Option<(u32, u32)> {
 }
 
 fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
-    let sparse = cx.eat("sp");
+    let is_sparse = cx.eat("sp");
     cx.sync_aligned()?;
     let Some((n, k)) = cx.peek().and_then(shape) else {
         return cx.bad_modifier("a shape .m64nNkK");
@@ -61,9 +62,9 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         Ty::S8 | Ty::U8 => cx.ty(&[Ty::S8, Ty::U8])?,
         same => cx.ty(&[same])?,
     };
-    let wanted = if sparse { 512 } else { 256 } / a_ty.bits();
+    let wanted = if is_sparse { 512 } else { 256 } / a_ty.bits();
     if k != wanted {
-        let kind = if sparse { "sparse wgmma" } else { "wgmma" };
+        let kind = if is_sparse { "sparse wgmma" } else { "wgmma" };
         return cx.error(cx.instr.span, format!("{kind} of .{} has k = {wanted}; this says {k}", a_ty.name()));
     }
     let integer = d_ty == Ty::S32;
@@ -84,7 +85,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         2
     };
     // Metadata and its selector are behind B.
-    let after_b = if sparse { 5 } else { 3 };
+    let after_b = if is_sparse { 5 } else { 3 };
     let count = after_b + if integer { 1 } else { 3 + transposes };
     cx.count(count, count)?;
     let list = cx.vector(0)?;
@@ -107,7 +108,7 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         WgA::Desc(cx.src(1, Ty::B64)?)
     };
     let b = cx.src(2, Ty::B64)?;
-    let sparse = if sparse { Some(metadata(cx, a_ty)?) } else { None };
+    let sparse = if is_sparse { Some(sparse::metadata(cx, 3, a_ty, k, false)?) } else { None };
     let scale_d = cx.pred(after_b)?;
     let sign = |cx: &Context<'_>, i: usize| -> Parsed<bool> {
         match cx.imm(i)? as i64 {
@@ -145,17 +146,4 @@ fn mma(cx: &mut Context<'_>) -> Parsed<Op> {
         saturate,
         sparse,
     })))
-}
-
-/// The metadata of a sparse A, and which threads have it.
-fn metadata(cx: &mut Context<'_>, ty: Ty) -> Parsed<Sparse> {
-    let [metadata] = cx.src_regs(3, Ty::B32)?[..] else {
-        return cx.error(cx.operand(3)?.span, "the metadata of a sparse matrix is one register");
-    };
-    let (selector, most) = (cx.imm(4)?, if ty.bits() == 8 { 0 } else { 1 });
-    if selector > most {
-        let text = format!("the sparsity selector of .{} is 0 to {most}; {selector} is not", ty.name());
-        return cx.error(cx.operand(4)?.span, text);
-    }
-    Ok(Sparse { metadata, selector: selector as u32 })
 }
