@@ -4,7 +4,7 @@ use std::slice;
 
 use bsr_simulator::{GlobalMemory, Launch, Module, Param, Role, parse};
 use bsr_trial::sanitize::{
-    After, Allow, Buffer, Element, Limits, Placed, Prepared, Subject, TensorMap, allow, as_json, entry, rule, text,
+    After, Allow, Buffer, Corners, Element, Limits, Placed, Prepared, Subject, TensorMap, allow, as_json, entry, rule, text,
     verdict,
 };
 use pyo3::prelude::*;
@@ -26,8 +26,10 @@ type Declared = (String, u32, String, &'static str);
 /// The report as JSON, the same for people, what the arrays hold afterwards, remarks.
 type Sanitized = (String, String, Vec<Py<PyBytes>>, Vec<String>);
 
-/// The number of an array, extents, strides in bytes, the box, element strides, the swizzle's span, whether NaN is outside.
-type Mapped = (usize, Option<Vec<u64>>, Option<Vec<u64>>, Vec<u32>, Option<Vec<u32>>, u32, bool);
+/// The number of an array, extents, strides in bytes, the box, element strides, the corners of im2col mode, the swizzle's span,
+/// whether NaN is outside.
+type Mapped =
+    (usize, Option<Vec<u64>>, Option<Vec<u64>>, Vec<u32>, Option<Vec<u32>>, Option<(Vec<i32>, Vec<i32>)>, u32, bool);
 
 /// What a parameter is given.
 #[derive(FromPyObject)]
@@ -143,7 +145,7 @@ fn pass(argument: &Argument, buffers: &[Buffer]) -> PyResult<Param> {
     Ok(match argument {
         Argument::Value(bytes) => Param::Bytes(bytes.to_vec()),
         Argument::Buffer(number) => Param::Buffer(of(*number)?.place.id),
-        Argument::Map((number, dims, strides, boxed, element_strides, swizzle, fill_nan)) => {
+        Argument::Map((number, dims, strides, boxed, element_strides, corners, swizzle, fill_nan)) => {
             let buffer = of(*number)?;
             let map = TensorMap {
                 buffer: buffer.name.clone(),
@@ -154,7 +156,7 @@ fn pass(argument: &Argument, buffers: &[Buffer]) -> PyResult<Param> {
                 boxed: boxed.clone(),
                 element_strides: element_strides.clone(),
                 swizzle: *swizzle,
-                im2col: None,
+                im2col: corners.clone().map(|(lower, upper)| Corners { lower, upper }),
                 fill_nan: *fill_nan,
             };
             let map = map.of(&buffer.place).map_err(|what| refused(format!("`{}`: {what}", buffer.name)))?;

@@ -6,6 +6,7 @@
 
 mod advise;
 mod answers;
+mod captures;
 mod check;
 mod convert;
 mod edited;

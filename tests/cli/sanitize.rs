@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use predicates::prelude::PredicateBooleanExt;
+
 use super::bsr;
 
 /// The texts, launches and defects.
@@ -144,6 +146,39 @@ fn findings_name_source_lines_and_may_be_allowed() {
     let source = fs::read_to_string(files().join("kernels.py")).unwrap();
     let line = source.lines().nth(place["region"]["startLine"].as_u64().unwrap() as usize - 1).unwrap();
     assert!(line.contains("lock + GROUPS + group"), "{line}");
+}
+
+/// Two loads of one place of the source, of a loop that was unrolled, are one finding, which a line of either accepts.
+#[test]
+fn instructions_of_one_place_of_the_source_are_one_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, launch) = (folder.path().join("k.ptx"), folder.path().join("launch.toml"));
+    let body = ".loc 1 5 3\nst.shared.u32 [%r1], %r0;\nbar.sync 0;\n.loc 1 7 5\nld.shared.u32 %r3, [%r2];\nld.shared.u32 %r4, [%r2+4];\n\
+                .loc 1 9 3\nst.shared.u32 [%r1], %r2;";
+    let ptx = format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{\n.reg .b32 %r<6>;\n.shared .b32 sm[65];\nmov.u32 %r0, %tid.x;\n\
+         mov.u32 %r1, sm;\nxor.b32 %r2, %r0, 32;\nmad.lo.u32 %r2, %r2, 4, %r1;\nmad.lo.u32 %r1, %r0, 4, %r1;\n{body}\nret;\n}}\n.file 1 \"k.cu\"\n"
+    );
+    fs::write(&text, &ptx).unwrap();
+    fs::write(&launch, "grid = 1\nblock = 64\n").unwrap();
+    let races = |ptx: &str| {
+        fs::write(&text, ptx).unwrap();
+        let report = report(&text, &launch, 2);
+        let all = report["findings"].as_array().cloned().unwrap_or_default();
+        all.into_iter().filter(|finding| finding["class"] == "race").collect::<Vec<_>>()
+    };
+    let found = races(&ptx);
+    assert_eq!((found.len(), found[0]["also"].as_array().unwrap().len()), (1, 1), "{found:#?}");
+    assert_eq!(
+        races(&ptx.replace(".loc 1 7 5\nld.shared.u32 %r3, [%r2];\n", "ld.shared.u32 %r3, [%r2];\n.loc 1 7 5\n")).len(),
+        2
+    );
+    fs::write(&text, &ptx).unwrap();
+    let line = format!("{}=it is meant", found[0]["also"][0]);
+    bsr(&["sanitize", text.to_str().unwrap(), "--launch", launch.to_str().unwrap(), "--allow", &line]).assert().stdout(
+        predicates::str::contains("allowed[race] (it is meant)")
+            .and(predicates::str::contains("1 more instruction is from")),
+    );
 }
 
 #[test]

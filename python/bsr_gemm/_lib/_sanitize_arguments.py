@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -44,11 +45,14 @@ class Param(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor map of an array, passed by value, as ``cuTensorMapEncodeTiled`` takes it: dimensions innermost first."""
+    """A tensor map of an array, passed by value, as ``cuTensorMapEncodeTiled`` takes it: dimensions innermost first.
+
+    `TensorMap.im2col` makes one as ``cuTensorMapEncodeIm2col`` takes it.
+    """
 
     array: Any
     box: Sequence[int]
-    """Elements of a copy in each dimension."""
+    """Elements of a copy in each dimension; in im2col mode channels per pixel and pixels per column."""
     swizzle: int = 0
     """Bytes of the swizzle's span: 0, 32, 64 or 128."""
     dims: Sequence[int] | None = None
@@ -58,6 +62,34 @@ class TensorMap:
     element_strides: Sequence[int] | None = None
     fill_nan: bool = False
     """Elements outside are NaN and not zero."""
+    corners: tuple[Sequence[int], Sequence[int]] | None = None
+    """The lower and the upper corner of im2col mode."""
+
+    @classmethod
+    def im2col(
+        cls,
+        array: Any,
+        *,
+        pixel_box_lower_corner: Sequence[int],
+        pixel_box_upper_corner: Sequence[int],
+        channels_per_pixel: int,
+        pixels_per_column: int,
+        **others: Any,
+    ) -> TensorMap:
+        """A tensor map in im2col mode, of images whose channels are innermost: [N, W, C], [N, H, W, C] or [N, D, H, W, C].
+
+        The corners have one number for each spatial dimension, W first: the first pixel at which the corner of a filter
+        may be (minus the padding), and the last one, counted from the image's last pixel (the padding minus the filter's
+        size minus 1). A copy has ``pixels_per_column`` of these pixels, and ``channels_per_pixel`` elements of each. What
+        is left out is that of `TensorMap`; ``element_strides`` are the steps of the filter, the channels' first.
+
+        >>> x = np.zeros((2, 9, 11, 8), np.float32)                                            # N, H, W, C
+        >>> corners = {"pixel_box_lower_corner": (-1, -1), "pixel_box_upper_corner": (-1, -1)}    # 3 x 3, padding 1
+        >>> TensorMap.im2col(x, **corners, channels_per_pixel=8, pixels_per_column=32).box
+        (8, 32)
+        """
+        corners = (pixel_box_lower_corner, pixel_box_upper_corner)
+        return cls(array, (channels_per_pixel, pixels_per_column), corners=corners, **others)
 
 
 @dataclass
@@ -154,9 +186,15 @@ class Arguments:
         held = self._held[number]
         if held.order != sorted(held.order):
             raise Error(f"{name}: the array of a tensor map is not in C order\n  help: pass its transpose")
-        lists = (given.dims, given.strides, given.box, given.element_strides)
-        dims, strides, box, element_strides = (None if one is None else [int(v) for v in one] for one in lists)
-        return (number, dims, strides, box, element_strides, int(given.swizzle), bool(given.fill_nan))
+        sizes = (given.dims, given.strides, given.box, given.element_strides)
+        limits = (2**63, 2**63, 2**32, 2**32)
+        names = ("dims", "strides", "box", "element_strides")
+        told = [_numbers(name, *one, 0) for one in zip(names, sizes, limits)]
+        corners = None
+        if given.corners is not None:
+            held_by = ("pixel_box_lower_corner", "pixel_box_upper_corner")
+            corners = tuple(_numbers(name, *one, 2**31, -(2**31)) for one in zip(held_by, given.corners))
+        return (number, *told, corners, int(given.swizzle), bool(given.fill_nan))
 
     def _hold(self, key: Hashable, name: str, given: Any) -> int:
         """The number of an array's buffer."""
@@ -222,6 +260,24 @@ def _order(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int] | None
     if long == sorted(long):
         return list(range(len(shape)))
     return [d for d in range(len(shape)) if shape[d] == 1] + long
+
+
+def _numbers(name: str, what: str, given: Any, end: int, least: int) -> list[int] | None:
+    """The whole numbers of a tensor map, from the least one to one before the end."""
+    if given is None:
+        return None
+    try:
+        numbers = [operator.index(number) for number in given]
+    except TypeError:
+        raise Error(
+            f"{name}: {what} of the tensor map is {given!r}\n  help: a list of whole numbers, innermost dimension first"
+        ) from None
+    wrong = next((number for number in numbers if not least <= number < end), None)
+    if wrong is not None:
+        raise Error(
+            f"{name}: {what} of the tensor map is {numbers}\n  help: numbers from {least} to {end - 1}; {wrong} is none"
+        )
+    return numbers
 
 
 def _structure(name: str, param: Param, given: Any) -> bytes:

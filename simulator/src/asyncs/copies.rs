@@ -96,11 +96,15 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// A copy to shared memory whose block has exited.
     fn gone(&mut self, op: &Pending, cta: usize) -> Exec<()> {
+        self.exited(op, cta, "lands in", "wait for its barrier")
+    }
+
+    /// The shared memory of a block is there until it exits.
+    fn exited(&mut self, op: &Pending, cta: usize, does: &str, remedy: &str) -> Exec<()> {
         if self.ctas[cta].exited {
-            let text = format!(
-                "a copy lands in the shared memory of block {cta} after it has exited; wait for its barrier first"
-            );
+            let text = format!("a copy {does} the shared memory of block {cta} after it has exited; {remedy} first");
             return self.fail(FindingKind::ExitInFlight, op.w, 1, op.pc, text);
         }
         Ok(())
@@ -118,15 +122,20 @@ impl Machine<'_> {
         )
     }
 
+    /// A copy from shared memory whose block has exited.
+    fn unread(&mut self, op: &Pending, cta: usize) -> Exec<()> {
+        self.exited(op, cta, "reads", "wait until it has read (cp.async.bulk.wait_group.read, or its barrier)")
+    }
+
     fn read_source(&mut self, op: &Pending) -> Exec<Vec<u8>> {
         match &op.work {
             Work::TileStore { map, coords, from, add } => {
                 let map = self.map(*map)?;
-                self.gone(op, from.0)?;
+                self.unread(op, from.0)?;
                 self.read_tile(op, &map, coords, *from, *add)
             }
             Work::Store { from, bytes, .. } | Work::Across { from, bytes, .. } => {
-                self.gone(op, from.0)?;
+                self.unread(op, from.0)?;
                 let mut data = vec![0; *bytes as usize];
                 self.load(&op.stamp, &op.view, Place::Shared(from.0, from.1), &mut data)?;
                 Ok(data)

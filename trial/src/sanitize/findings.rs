@@ -1,5 +1,7 @@
 //! What the runs have found: each defect once, with the schedules that showed it and where it comes from.
 
+use std::collections::BTreeSet;
+
 use bsr_simulator::{Finding, Module, Origin, Side};
 use serde::Deserialize;
 
@@ -40,6 +42,8 @@ pub struct Problem {
     pub schedules: Vec<String>,
     /// How often, over all of them.
     pub times: u64,
+    /// Lines of further instructions from the same places of the source: of a loop that was unrolled, for instance.
+    pub also: BTreeSet<u32>,
     /// Why it is accepted, if it is.
     pub allowed: Option<String>,
 }
@@ -60,11 +64,9 @@ impl Problem {
     }
 }
 
-/// Finds whose places are all the same.
-fn same(problem: &Problem, class: Class, sides: &[Side]) -> bool {
-    let lines = |sides: &mut dyn Iterator<Item = u32>| sides.collect::<Vec<_>>();
-    problem.class == class
-        && lines(&mut problem.places.iter().map(|place| place.side.line)) == lines(&mut sides.iter().map(|s| s.line))
+/// Whether two instructions are one, or were compiled from one place of the source.
+fn same(one: &Place, other: &Place) -> bool {
+    one.side.line == other.side.line || one.origin.is_some() && one.origin == other.origin
 }
 
 /// Sides that are kept: a deadlock has one for every group of threads that waits.
@@ -74,23 +76,34 @@ const MOST_SIDES: usize = 8;
 pub(super) fn add(all: &mut Vec<Problem>, found: Vec<Finding>, schedule: &str, (module, clusters): (&Module, bool)) {
     for finding in found {
         let class = class_of(&finding, clusters);
-        if let Some(known) = all.iter_mut().find(|problem| same(problem, class, &finding.sides)) {
+        let (more, mut sides) = (finding.sides.len().saturating_sub(MOST_SIDES), finding.sides);
+        sides.truncate(MOST_SIDES);
+        let place = |side: Side| Place { origin: module.origin(side.line), side };
+        let places: Vec<Place> = sides.into_iter().map(place).collect();
+        let is_known = |problem: &&mut Problem| {
+            let pairs = || problem.places.iter().zip(&places);
+            problem.class == class
+                && problem.places.len() == places.len()
+                && pairs().all(|(one, other)| same(one, other))
+        };
+        if let Some(known) = all.iter_mut().find(is_known) {
+            let lines = |places: &[Place]| places.iter().map(|place| place.side.line).collect::<BTreeSet<u32>>();
+            let told = lines(&known.places);
+            known.also.extend(lines(&places).difference(&told));
             known.times += u64::from(finding.times);
             if !known.schedules.iter().any(|name| name == schedule) {
                 known.schedules.push(schedule.to_owned());
             }
             continue;
         }
-        let (more, mut sides) = (finding.sides.len().saturating_sub(MOST_SIDES), finding.sides);
-        sides.truncate(MOST_SIDES);
-        let place = |side: Side| Place { origin: module.origin(side.line), side };
         let rest = if more == 0 { String::new() } else { format!("; and {more} more groups of threads") };
         all.push(Problem {
             class,
             message: finding.message + rest.as_str(),
-            places: sides.into_iter().map(place).collect(),
+            places,
             schedules: vec![schedule.to_owned()],
             times: u64::from(finding.times),
+            also: BTreeSet::new(),
             allowed: None,
         });
     }
@@ -123,7 +136,8 @@ fn accepts(rule: &Allow, problem: &Problem) -> bool {
             is(&origin.file, origin.line) || origin.inlined.iter().any(|(path, at)| is(path, *at))
         }),
     };
-    rule.class.as_ref().is_none_or(|class| class == problem.class.name) && problem.places.iter().any(here)
+    let also = matches!(&rule.line, Line::Text(line) if problem.also.contains(line));
+    rule.class.as_ref().is_none_or(|class| class == problem.class.name) && (also || problem.places.iter().any(here))
 }
 
 /// `207=a reason`, `kernels.py:12=a reason`, `207:race=a reason`.

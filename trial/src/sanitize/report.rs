@@ -48,7 +48,12 @@ pub fn text(problems: &[Problem], subject: &Subject<'_>, out: &mut dyn Write) ->
                 writeln!(out)?;
             }
         }
-        writeln!(out, "      seen {} times: {}", problem.times, problem.schedules.join(", "))?;
+        let also = match problem.also.len() {
+            0 => String::new(),
+            1 => "; 1 more instruction is from the same places of the source".into(),
+            more => format!("; {more} more instructions are from the same places of the source"),
+        };
+        writeln!(out, "      seen {} times: {}{also}", problem.times, problem.schedules.join(", "))?;
     }
     if !problems.is_empty() {
         writeln!(out)?;
@@ -86,6 +91,7 @@ pub fn as_json(problems: &[Problem], subject: &Subject<'_>) -> Value {
                 "places": problem.places.iter().map(place).collect::<Vec<_>>(),
                 "schedules": problem.schedules,
                 "times": problem.times,
+                "also": problem.also,
                 "allowed": problem.allowed,
             })
         })

@@ -1,5 +1,6 @@
 //! A launch under several schedules.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use bsr_simulator::{GlobalMemory, Launch, Module, Options, simulate};
@@ -122,6 +123,7 @@ fn add_wrong(problems: &mut Vec<Problem>, class: Class, message: String, schedul
             places: Vec::new(),
             schedules: vec![schedule.to_owned()],
             times: 1,
+            also: BTreeSet::new(),
             allowed: None,
         }),
     }

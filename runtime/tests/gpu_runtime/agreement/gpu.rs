@@ -12,12 +12,16 @@ use cudarc::driver::sys::{
 use super::program::{Map, Program, SHARED};
 use crate::address;
 
-/// What the GPU leaves in the buffers.
-pub(super) fn run(device: &Device, program: &Program) -> Result<Vec<Vec<u8>>, GpuError> {
+/// What the GPU leaves in the buffers. None if the driver refuses a tensor map.
+///
+/// # Errors
+/// A fault of the kernel, after which nothing runs any more.
+pub(super) fn run(device: &Device, program: &Program) -> Result<Option<Vec<Vec<u8>>>, GpuError> {
     let function = Module::load(device, &program.text)?.function("k")?;
     let buffers: Vec<DeviceBuffer<u8>> =
         program.buffers.iter().map(|bytes| DeviceBuffer::from_slice(device, bytes)).collect::<Result<_, _>>()?;
-    let maps: Vec<CUtensorMap> = program.maps.iter().map(|map| encoded(map, buffers[0].ptr(), &program.name)).collect();
+    let maps: Option<Vec<CUtensorMap>> = program.maps.iter().map(|map| encoded(map, buffers[0].ptr())).collect();
+    let Some(maps) = maps else { return Ok(None) };
     let addresses: Vec<u64> = buffers.iter().map(DeviceBuffer::ptr).collect();
     let stream = Stream::new(device)?;
     let dims =
@@ -26,10 +30,10 @@ pub(super) fn run(device: &Device, program: &Program) -> Result<Vec<Vec<u8>>, Gp
     // SAFETY: the kernel takes the maps and one address for each buffer; the simulator has run it on buffers of these sizes
     // without an access beyond them, and they live until the stream is done.
     unsafe { launch_params(&function, dims, &mut params, stream.handle())? };
-    buffers.iter().map(|buffer| buffer.to_vec_on(stream.handle())).collect()
+    buffers.iter().map(|buffer| buffer.to_vec_on(stream.handle())).collect::<Result<_, _>>().map(Some)
 }
 
-fn encoded(map: &Map, base: u64, name: &str) -> CUtensorMap {
+fn encoded(map: &Map, base: u64) -> Option<CUtensorMap> {
     let ty = match map.element {
         TensorElement::B8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
         TensorElement::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
@@ -89,6 +93,5 @@ fn encoded(map: &Map, base: u64, name: &str) -> CUtensorMap {
             ),
         }
     };
-    assert_eq!(result, sys::CUresult::CUDA_SUCCESS, "{name}: the driver refuses the tensor map");
-    encoded
+    (result == sys::CUresult::CUDA_SUCCESS).then_some(encoded)
 }
