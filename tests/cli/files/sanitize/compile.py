@@ -51,6 +51,11 @@ def tensor(rows, columns):
 
 compile("vector_add", kernels.vector_add, dict(x=F, y=F, out=F, n=I), dict(BLOCK=256))
 compile("softmax", kernels.softmax, dict(x=F, out=F, stride=I, rows=I, columns=I), dict(BLOCK=512))
+compile("layer_norm", kernels.layer_norm, dict(x=F, y=F, weight=F, bias=F, mean=F, rstd=F, stride=I, columns=I, eps="fp32"),
+        dict(BLOCK=128))
+arrays = ("dx", "dy", "dw", "db", "x", "weight", "mean", "rstd")
+compile("layer_norm_gradient", kernels.layer_norm_gradient, dict(**{name: F for name in arrays}, lock=P, stride=I, columns=I),
+        dict(GROUPS=2, BLOCK=256))
 for name, safe in (("sum_rows", True), ("sum_rows_racy", False)):
     compile(name, kernels.sum_rows, dict(x=F, out=F, lock=P, columns=I), dict(GROUPS=2, BLOCK=256, SAFE=safe))
 sizes = dict(M=I, N=I, K=I)

@@ -121,3 +121,59 @@ def histogram(x, out, n, BINS: tl.constexpr, BLOCK: tl.constexpr):
     tl.device_assert(v < BINS, "a bin is in range")
     tl.atomic_add(out + tl.arange(0, BINS), tl.histogram(v, BINS, mask=at < n))
     tl.device_print("value", v)
+
+
+@triton.jit
+def layer_norm(x, y, weight, bias, mean, rstd, stride, columns, eps, BLOCK: tl.constexpr):
+    """A program for each row, which is longer than a block."""
+    row = tl.program_id(0)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x + row * stride + at, mask=at < columns, other=0.0)
+    middle = tl.sum(total, axis=0) / columns
+    squares = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        away = tl.where(at < columns, tl.load(x + row * stride + at, mask=at < columns, other=0.0) - middle, 0.0)
+        squares += away * away
+    scale = 1 / tl.sqrt(tl.sum(squares, axis=0) / columns + eps)
+    tl.store(mean + row, middle)
+    tl.store(rstd + row, scale)
+    for start in range(0, columns, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        inside = at < columns
+        normal = (tl.load(x + row * stride + at, mask=inside) - middle) * scale
+        out = normal * tl.load(weight + at, mask=inside) + tl.load(bias + at, mask=inside)
+        tl.store(y + row * stride + at, out, mask=inside)
+
+
+@triton.jit
+def layer_norm_gradient(dx, dy, dw, db, x, weight, mean, rstd, lock, stride, columns, GROUPS: tl.constexpr, BLOCK: tl.constexpr):
+    """The gradient of a row, and partial ones of weight and bias, which rows of a group add up under a lock."""
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    inside = at < columns
+    normal = (tl.load(x + row * stride + at, mask=inside, other=0.0) - tl.load(mean + row)) * tl.load(rstd + row)
+    given = tl.load(dy + row * stride + at, mask=inside, other=0.0)
+    through = given * tl.load(weight + at, mask=inside, other=0.0)
+    normal = tl.where(inside, normal, 0.0)
+    along = tl.sum(normal * through, axis=0) / columns
+    constant = tl.sum(through, axis=0) / columns
+    tl.store(dx + row * stride + at, (through - (normal * along + constant)) * tl.load(rstd + row), mask=inside)
+    group = row % GROUPS
+    of_weight, of_bias = given * normal, given
+    while tl.atomic_cas(lock + group, 0, 1) == 1:
+        pass
+    count = tl.load(lock + GROUPS + group)
+    # All threads have read the count before one of them changes it.
+    tl.debug_barrier()
+    if count == 0:
+        tl.atomic_xchg(lock + GROUPS + group, 1)
+    else:
+        of_weight += tl.load(dw + group * columns + at, mask=inside)
+        of_bias += tl.load(db + group * columns + at, mask=inside)
+    tl.store(dw + group * columns + at, of_weight, mask=inside)
+    tl.store(db + group * columns + at, of_bias, mask=inside)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock + group, 0)
