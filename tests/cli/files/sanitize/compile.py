@@ -68,4 +68,6 @@ compile("copy_device_tma", kernels.copy_device_tma, dict(a=H, c=H, M=I, N=I), di
 heads = {name: tensor(64, 64) for name in ("q", "k", "v", "out")}
 compile("attention_tma", kernels.attention_tma, dict(**heads, lse=F, L=I, scale="fp32"), dict(BM=64, BN=64, D=64), stages=2)
 compile("grouped", kernels.grouped, dict(pointers_x="*i64", pointers_out="*i64", sizes=P, groups=I), dict(BLOCK=128))
+places = {name: "*i64" for name in ("pointers_a", "pointers_b", "pointers_c")}
+compile("grouped_gemm", kernels.grouped_gemm, dict(**places, sizes=P, groups=I), dict(BM=64, BN=32, BK=32))
 compile("histogram", kernels.histogram, dict(x=P, out=P, n=I), dict(BINS=64, BLOCK=256), debug=True)

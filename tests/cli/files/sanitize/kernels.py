@@ -177,3 +177,29 @@ def layer_norm_gradient(dx, dy, dw, db, x, weight, mean, rstd, lock, stride, col
     tl.store(db + group * columns + at, of_bias, mask=inside)
     tl.debug_barrier()
     tl.atomic_xchg(lock + group, 0)
+
+
+@triton.jit
+def grouped_gemm(pointers_a, pointers_b, pointers_c, sizes, groups, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """C = A B of several sizes, by a fixed number of programs; sizes has M, N and K of each, and rows are dense."""
+    tile = tl.program_id(0)
+    before = 0
+    for g in range(groups):
+        M, N, K = tl.load(sizes + 3 * g), tl.load(sizes + 3 * g + 1), tl.load(sizes + 3 * g + 2)
+        tiles_n = tl.cdiv(N, BN)
+        tiles = tl.cdiv(M, BM) * tiles_n
+        while tile >= before and tile < before + tiles:
+            a = tl.load(pointers_a + g).to(tl.pointer_type(tl.float16))
+            b = tl.load(pointers_b + g).to(tl.pointer_type(tl.float16))
+            c = tl.load(pointers_c + g).to(tl.pointer_type(tl.float16))
+            m = (tile - before) // tiles_n * BM + tl.arange(0, BM)
+            n = (tile - before) % tiles_n * BN + tl.arange(0, BN)
+            acc = tl.zeros((BM, BN), tl.float32)
+            for start in range(0, K, BK):
+                k = start + tl.arange(0, BK)
+                x = tl.load(a + m[:, None] * K + k[None, :], mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)
+                y = tl.load(b + k[:, None] * N + n[None, :], mask=(k[:, None] < K) & (n[None, :] < N), other=0.0)
+                acc = tl.dot(x, y, acc)
+            tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), mask=(m[:, None] < M) & (n[None, :] < N))
+            tile += tl.num_programs(0)
+        before += tiles
