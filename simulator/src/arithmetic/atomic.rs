@@ -1,7 +1,7 @@
 //! What atomics do to memory.
 
 use super::float;
-use super::numbers::add;
+use super::numbers::{add, raw};
 use crate::program::op::{AtomFn, Cmp};
 use crate::program::types::{Ty, mask};
 
@@ -48,6 +48,15 @@ pub(crate) fn atomic(f: AtomFn, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
                 old - 1
             }
         }
+    }
+}
+
+/// The new values of `old` memory, element by element, in place of what each is combined with.
+pub(crate) fn reduce_elements(f: AtomFn, ty: Ty, old: &[u8], data: &mut [u8]) {
+    let e = ty.bytes() as usize;
+    for (d, o) in data.chunks_mut(e).zip(old.chunks(e)) {
+        let new = atomic(f, ty, raw(o), raw(d), 0);
+        d.copy_from_slice(&new.to_le_bytes()[..e]);
     }
 }
 

@@ -175,15 +175,6 @@ pub(crate) fn scalar(ty: Ty) -> Ty {
     }
 }
 
-/// Adds `old` to `data`, element by element.
-pub(crate) fn add_elements(data: &mut [u8], old: &[u8], ty: Ty) {
-    let e = ty.bytes() as usize;
-    for (d, o) in data.chunks_mut(e).zip(old.chunks(e)) {
-        let sum = add(raw(d), raw(o), ty);
-        d.copy_from_slice(&sum.to_le_bytes()[..e]);
-    }
-}
-
 /// Addition in a memory type, as atomics do it.
 pub(crate) fn add(a: u64, b: u64, ty: Ty) -> u64 {
     match ty {

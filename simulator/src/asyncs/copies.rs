@@ -1,11 +1,13 @@
 //! Carrying out copies, whenever the schedule lets them.
 
-use crate::arithmetic::numbers::{add_elements, nearest_tf32};
+use crate::arithmetic::atomic::reduce_elements;
+use crate::arithmetic::numbers::nearest_tf32;
 use crate::check::FindingKind;
 use crate::machine::in_flight::{Pending, Spot, Work};
 use crate::machine::memory::{Deed, Place, Who};
 use crate::machine::tensor_map::{TensorElement, TensorMapDesc};
 use crate::machine::{Exec, Machine, Stop};
+use crate::program::op::AtomFn;
 use crate::program::types::Ty;
 
 impl Machine<'_> {
@@ -56,14 +58,14 @@ impl Machine<'_> {
                 self.store(&stamp, &op.view, Place::Shared(to.0, to.1), &data)?;
                 self.arrived(&op, *barrier, *bytes)?;
             }
-            Work::TileStore { map, coords, add, .. } => {
+            Work::TileStore { map, coords, f, .. } => {
                 let map = self.map(*map)?;
-                self.store_tile(&op, &map, coords, *add)?;
+                self.store_tile(&op, &map, coords, *f)?;
             }
-            Work::Store { to, add, .. } => {
+            Work::Store { to, f, .. } => {
                 let (stamp, mut data) = (op.write_stamp.unwrap_or(op.stamp), op.data.clone().unwrap_or_default());
-                if let Some(ty) = add {
-                    self.add_to_memory(&op, *to, &mut data, *ty)?;
+                if let Some(f) = f {
+                    self.reduce(&op, *to, &mut data, *f)?;
                 } else {
                     self.store(&stamp, &op.view, Place::Global(*to), &data)?;
                 }
@@ -129,10 +131,10 @@ impl Machine<'_> {
 
     fn read_source(&mut self, op: &Pending) -> Exec<Vec<u8>> {
         match &op.work {
-            Work::TileStore { map, coords, from, add } => {
+            Work::TileStore { map, coords, from, .. } => {
                 let map = self.map(*map)?;
                 self.unread(op, from.0)?;
-                self.read_tile(op, &map, coords, *from, *add)
+                self.read_tile(op, &map, coords, *from)
             }
             Work::Store { from, bytes, .. } | Work::Across { from, bytes, .. } => {
                 self.unread(op, from.0)?;
@@ -220,12 +222,12 @@ impl Machine<'_> {
     }
 
     /// The box as it is in shared memory, row after row without swizzle. Only what will be written is read.
-    fn read_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], from: Spot, add: bool) -> Exec<Vec<u8>> {
+    fn read_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], from: Spot) -> Exec<Vec<u8>> {
         let (cta, from) = from;
         let row_bytes = map.row_bytes();
         let mut out = vec![0u8; (map.row_count() * row_bytes) as usize];
         for r in 0..map.row_count() {
-            let bytes = map.stored(&map.row(coords, r), add);
+            let bytes = map.stored(&map.row(coords, r));
             let whole = map.dense() && bytes == (0..row_bytes);
             if whole {
                 self.check_shared_read(&op.stamp, &op.view, cta, from + r * row_bytes, row_bytes)?;
@@ -243,14 +245,14 @@ impl Machine<'_> {
         Ok(out)
     }
 
-    fn store_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], add: bool) -> Exec<()> {
+    fn store_tile(&mut self, op: &Pending, map: &TensorMapDesc, coords: &[i64], f: Option<AtomFn>) -> Exec<()> {
         let base = self.tensor_address(map);
         let row_bytes = map.row_bytes() as usize;
         let stamp = op.write_stamp.unwrap_or(op.stamp);
         let data = op.data.clone().unwrap_or_default();
         for (r, bytes) in data.chunks(row_bytes).enumerate() {
             let row = map.row(coords, r as u32);
-            let stored = map.stored(&row, add);
+            let stored = map.stored(&row);
             if stored.is_empty() {
                 continue;
             }
@@ -259,24 +261,12 @@ impl Machine<'_> {
             if !self.global.contains(addr, piece.len()) {
                 return self.outside(op, addr, piece.len());
             }
-            if add {
-                let ty = match map.element {
-                    TensorElement::F16 => Ty::F16,
-                    TensorElement::Bf16 => Ty::Bf16,
-                    TensorElement::F32 | TensorElement::Tf32 => Ty::F32,
-                    TensorElement::B32 => Ty::U32,
-                    TensorElement::B64 => Ty::U64,
-                    TensorElement::B8 | TensorElement::U16 => {
-                        return self.fail(
-                            FindingKind::TensorCopy,
-                            op.w,
-                            1,
-                            op.pc,
-                            "a reduction needs 32- or 64-bit integers or floating-point elements",
-                        );
-                    }
+            if let Some(f) = f {
+                let Some(ty) = reduced(map.element, f) else {
+                    let text = format!("a reduction by {f:?} of elements {:?} does not exist", map.element);
+                    return self.fail(FindingKind::TensorCopy, op.w, 1, op.pc, text);
                 };
-                self.add_to_memory(op, addr, &mut piece, ty)?;
+                self.reduce(op, addr, &mut piece, (f, ty))?;
                 continue;
             }
             self.store(&stamp, &op.view, Place::Global(addr), &piece)?;
@@ -285,7 +275,7 @@ impl Machine<'_> {
     }
 
     /// A reduction: atomic per element, so it never races with its like.
-    fn add_to_memory(&mut self, op: &Pending, addr: u64, data: &mut [u8], ty: Ty) -> Exec<()> {
+    fn reduce(&mut self, op: &Pending, addr: u64, data: &mut [u8], (f, ty): (AtomFn, Ty)) -> Exec<()> {
         let stamp = op.write_stamp.unwrap_or(op.stamp);
         self.check_dependency(&stamp, &op.view, addr, data.len(), true)?;
         self.check_padding(&stamp, addr, data.len())?;
@@ -293,7 +283,23 @@ impl Machine<'_> {
         if !self.global.read_atomic(addr, &mut old, op.pc) {
             return Err(Stop);
         }
-        add_elements(data, &old, ty);
+        reduce_elements(f, ty, &old, data);
         if self.global.write_atomic(addr, data, &stamp) { Ok(()) } else { Err(Stop) }
+    }
+}
+
+/// The type in which a tensor's elements are combined; None where a function is not for them (PTX ISA, `cp.reduce.async.bulk.tensor`).
+fn reduced(element: TensorElement, f: AtomFn) -> Option<Ty> {
+    use AtomFn::{Add, And, Dec, Inc, Max, Min, Or, Xor};
+    match (element, f) {
+        (TensorElement::F16, Add | Min | Max) => Some(Ty::F16),
+        (TensorElement::Bf16, Add | Min | Max) => Some(Ty::Bf16),
+        (TensorElement::F32 | TensorElement::Tf32, Add) => Some(Ty::F32),
+        (TensorElement::F64, Add) => Some(Ty::F64),
+        (TensorElement::B32, Add | Min | Max | Inc | Dec | And | Or | Xor) => Some(Ty::U32),
+        (TensorElement::S32, Add | Min | Max | And | Or | Xor) => Some(Ty::S32),
+        (TensorElement::B64, Add | Min | Max | And | Or | Xor) => Some(Ty::U64),
+        (TensorElement::S64, Add | Min | Max | And | Or | Xor) => Some(Ty::S64),
+        _ => None,
     }
 }

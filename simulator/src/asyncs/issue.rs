@@ -245,8 +245,8 @@ impl Machine<'_> {
                     }
                 }
             }
-            Way::ToGlobal | Way::ReduceAdd => {
-                let work = Work::TileStore { map: index, coords, from: spots[0], add: t.way == Way::ReduceAdd };
+            Way::ToGlobal | Way::Reduce(_) => {
+                let work = Work::TileStore { map: index, coords, from: spots[0], f: t.way.reduction() };
                 stores.push(LaneStore { lane, view, work, bytes: u64::from(rows * row_bytes) });
             }
             Way::ToCluster | Way::Prefetch => {}
@@ -304,7 +304,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            Way::ToGlobal | Way::ReduceAdd => {
+            Way::ToGlobal | Way::Reduce(_) => {
                 let Place::Global(to) = self.resolve(who, lane, to, bytes, 16)? else {
                     return self.fail(
                         FindingKind::TensorCopy,
@@ -315,11 +315,11 @@ impl Machine<'_> {
                     );
                 };
                 let from = self.spots(who, lane, &b.from, bytes, 16, None)?[0];
-                let add = (b.way == Way::ReduceAdd).then_some(b.ty);
+                let f = b.way.reduction().map(|f| (f, b.ty));
                 stores.push(LaneStore {
                     lane,
                     view,
-                    work: Work::Store { from, to, bytes, add },
+                    work: Work::Store { from, to, bytes, f },
                     bytes: u64::from(bytes),
                 });
             }

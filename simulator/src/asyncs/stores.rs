@@ -38,13 +38,12 @@ impl Machine<'_> {
 fn same(one: &Work, other: &Work) -> bool {
     match (one, other) {
         (
-            Work::TileStore { map, coords, from, add: false },
-            Work::TileStore { map: map2, coords: coords2, from: from2, add: false },
+            Work::TileStore { map, coords, from, f: None },
+            Work::TileStore { map: map2, coords: coords2, from: from2, f: None },
         ) => (map, coords, from) == (map2, coords2, from2),
-        (
-            Work::Store { from, to, bytes, add: None },
-            Work::Store { from: from2, to: to2, bytes: bytes2, add: None },
-        ) => (from, to, bytes) == (from2, to2, bytes2),
+        (Work::Store { from, to, bytes, f: None }, Work::Store { from: from2, to: to2, bytes: bytes2, f: None }) => {
+            (from, to, bytes) == (from2, to2, bytes2)
+        }
         _ => false,
     }
 }

@@ -64,21 +64,21 @@ impl TensorMapDesc {
         Row { start: start + byte, inside: first as u32..last as u32 }
     }
 
-    /// The bytes of a row of the box that a store moves. Behind the tensor's end it writes what is left of 16 bytes of global
-    /// memory too, if the box has it, as the hardware does (AGREEMENT.md); a reduction adds elements alone. In front nothing
-    /// is added: a row of the tensor begins at such a boundary.
-    pub(crate) fn stored(&self, row: &Row, add: bool) -> std::ops::Range<u32> {
+    /// The bytes of a row of the box that a store or a reduction moves. Behind the tensor's end it also has what is left of 16 bytes of
+    /// global memory, if the box does, as the hardware does (AGREEMENT.md). In front nothing is added: a row of the tensor begins
+    /// at such a boundary.
+    pub(crate) fn stored(&self, row: &Row) -> std::ops::Range<u32> {
         let e = self.element.bytes();
         let (from, to) = (row.inside.start * e, row.inside.end * e);
         let end = row.start + u64::from(to - from);
-        let over = if add || from == to { 0 } else { (end.next_multiple_of(16) - end) as u32 };
+        let over = if from == to { 0 } else { (end.next_multiple_of(16) - end) as u32 };
         from..(to + over).min(self.row_bytes())
     }
 
     /// The bytes of elements outside the tensor.
     pub(crate) fn fill(&self, out: &mut [u8]) {
         let nan: &[u8] = match self.element {
-            TensorElement::F16 => &[0xff, 0x7f],
+            TensorElement::F16 => &[0xf7, 0x7f],
             TensorElement::Bf16 => &[0xff, 0x7f],
             TensorElement::F32 | TensorElement::Tf32 => &[0xff, 0xff, 0xff, 0x7f],
             _ => &[0],

@@ -36,7 +36,8 @@ pub(crate) enum Work {
         map: MapAt,
         coords: Vec<i64>,
         from: Spot,
-        add: bool,
+        /// Of a reduction.
+        f: Option<AtomFn>,
     },
     Load {
         from: u64,
@@ -48,7 +49,8 @@ pub(crate) enum Work {
         from: Spot,
         to: u64,
         bytes: u32,
-        add: Option<Ty>,
+        /// Of a reduction, with the type of its elements.
+        f: Option<(AtomFn, Ty)>,
     },
     Across {
         from: Spot,

@@ -28,8 +28,8 @@ const MARKED: u32 = 0x70a6_54d3;
 
 /// Element types by their numbers in `tensormap.replace`.
 const ELEMENTS: [TensorElement; 13] = {
-    use TensorElement::{B8, B32, B64, Bf16, F16, F32, Tf32, U16};
-    [B8, U16, B32, B32, B64, B64, F16, F32, F32, B64, Bf16, Tf32, Tf32]
+    use TensorElement::{B8, B32, B64, Bf16, F16, F32, F64, S32, S64, Tf32, U16};
+    [B8, U16, B32, S32, B64, S64, F16, F32, F32, F64, Bf16, Tf32, Tf32]
 };
 
 /// Writes a field.

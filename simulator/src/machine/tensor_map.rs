@@ -14,14 +14,20 @@ pub enum TensorElement {
     F16,
     /// bfloat16.
     Bf16,
-    /// 32-bit integers.
+    /// 32-bit integers without a sign.
     B32,
+    /// 32-bit integers with one, which only reductions tell from others.
+    S32,
     /// IEEE single precision.
     F32,
     /// The same, rounded by loads to the nearest TF32, ties to even (`CU_TENSOR_MAP_DATA_TYPE_TFLOAT32`).
     Tf32,
-    /// 64-bit integers or double precision.
+    /// 64-bit integers without a sign.
     B64,
+    /// 64-bit integers with one.
+    S64,
+    /// Double precision.
+    F64,
 }
 
 impl TensorElement {
@@ -31,8 +37,8 @@ impl TensorElement {
         match self {
             Self::B8 => 1,
             Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::B32 | Self::F32 | Self::Tf32 => 4,
-            Self::B64 => 8,
+            Self::B32 | Self::S32 | Self::F32 | Self::Tf32 => 4,
+            Self::B64 | Self::S64 | Self::F64 => 8,
         }
     }
 }

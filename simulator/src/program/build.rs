@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::context::{Context, Names, Symbol};
 use super::decode::decode;
 use super::globals::Globals;
-use super::op::{Op, Order, PredSrc, Way};
+use super::op::{Op, Order, PredSrc};
 use super::target::{Level, available_name};
 use super::types::{Space, Ty};
 use super::uses::Uses;
@@ -103,8 +103,8 @@ pub(super) fn kernel(
         uses_global_atomics |= match &i.op {
             Op::RedVector { .. } => true,
             Op::Atom { addr, .. } => !matches!(addr.space, Space::SharedCta | Space::SharedCluster),
-            Op::Tensor(t) => t.way == Way::ReduceAdd,
-            Op::Bulk(b) => b.way == Way::ReduceAdd,
+            Op::Tensor(t) => t.way.reduction().is_some(),
+            Op::Bulk(b) => b.way.reduction().is_some(),
             Op::Ld { addr, order: Order::Strong(_), .. } | Op::St { addr, order: Order::Strong(_), .. } => {
                 matches!(addr.space, Space::Global | Space::Generic)
             }

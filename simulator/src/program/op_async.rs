@@ -1,5 +1,6 @@
 //! Operations on mbarriers and of the copy engine.
 
+use super::op::AtomFn;
 use super::operand::{Addr, Reg, Scope, Src};
 use super::types::Ty;
 
@@ -58,11 +59,21 @@ pub(crate) enum Mbar {
 pub(crate) enum Way {
     ToShared,
     ToGlobal,
-    /// `cp.reduce.async.bulk`: add to global memory.
-    ReduceAdd,
+    /// `cp.reduce.async.bulk`: what is in global memory is combined with it.
+    Reduce(AtomFn),
     /// `shared::cta` to another block's `shared::cluster`.
     ToCluster,
     Prefetch,
+}
+
+impl Way {
+    /// The function of a reduction.
+    pub(crate) fn reduction(self) -> Option<AtomFn> {
+        match self {
+            Self::Reduce(f) => Some(f),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

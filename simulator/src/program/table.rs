@@ -116,11 +116,15 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "4, 8, 16 bytes, src-size; nothing orders two copies but a wait",
     ),
     i(
-        "cp.async.bulk.tensor.{1d..5d} load (.multicast::cluster), store, prefetch; cp.reduce.async.bulk.tensor .add",
+        "cp.async.bulk.tensor.{1d..5d} load (.multicast::cluster), store, prefetch; cp.reduce.async.bulk.tensor .{add,min,max,inc,dec,and,or,xor}",
         "",
         ".tile, and .im2col of 3d to 5d (.im2col_no_offs to global memory); L2 hints ignored",
     ),
-    i("cp.async.bulk global/shared/cluster copies, prefetch; cp.reduce.async.bulk .add", "", "multiples of 16 bytes"),
+    i(
+        "cp.async.bulk global/shared/cluster copies, prefetch; cp.reduce.async.bulk .{add[.noftz],min,max,inc,dec,and,or,xor}",
+        "",
+        "multiples of 16 bytes",
+    ),
     i("cp.async.bulk.commit_group wait_group[.read]", "", ""),
     i("wgmma.{fence,commit_group,wait_group}.sync.aligned", "", ""),
     i(

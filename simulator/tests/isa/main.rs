@@ -14,6 +14,7 @@ mod mma;
 mod mma_sp;
 mod parse;
 mod posts;
+mod reductions;
 mod scalar;
 mod sparse;
 mod stores;

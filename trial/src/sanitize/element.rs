@@ -114,9 +114,12 @@ impl Element {
             Self::U16 | Self::I16 => TensorElement::U16,
             Self::F16 => TensorElement::F16,
             Self::Bf16 => TensorElement::Bf16,
-            Self::U32 | Self::I32 => TensorElement::B32,
+            Self::U32 => TensorElement::B32,
+            Self::I32 => TensorElement::S32,
             Self::F32 => TensorElement::F32,
-            Self::U64 | Self::I64 | Self::F64 | Self::Address => TensorElement::B64,
+            Self::U64 | Self::Address => TensorElement::B64,
+            Self::I64 => TensorElement::S64,
+            Self::F64 => TensorElement::F64,
         }
     }
 }

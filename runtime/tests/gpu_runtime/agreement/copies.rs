@@ -12,14 +12,16 @@ fn words(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Loads one column into shared memory that holds other bytes, and shows all of it.
+/// Loads one column, or one tile, into shared memory that holds other bytes, and shows all of it.
 fn load(name: &str, map: Map, coords: &[i64], offsets: &[i64]) -> Program {
     let bytes = map.box_dims.iter().product::<u32>() * map.element.bytes();
     let (rank, at, offsets) = (coords.len(), words(coords), words(offsets));
+    let (mode, behind) =
+        if map.corners.is_some() { (".im2col", format!(", {{{offsets}}}")) } else { ("", String::new()) };
     let body = format!(
         "{}setp.ne.u32 %p1, %r0, 0;\nadd.u32 %r6, %r1, {BAR};\n@!%p1 mbarrier.init.shared::cta.b64 [%r6], 1;\nfence.proxy.async;\nbar.sync 0;\n\
          @%p1 bra $wait;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r6], {bytes};\n\
-         cp.async.bulk.tensor.{rank}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], [%map, {{{at}}}], [%r6], {{{offsets}}};\n\
+         cp.async.bulk.tensor.{rank}d.shared::cluster.global{mode}.mbarrier::complete_tx::bytes [%r1], [%map, {{{at}}}], [%r6]{behind};\n\
          $wait:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r6], 0;\n@!%p2 bra $wait;\nmov.u32 %r2, %r0;\n$show:\n\
          mad.lo.u32 %r4, %r2, 4, %r1;\nld.shared.b32 %r3, [%r4];\nmad.wide.u32 %rd20, %r2, 4, %rd2;\nst.global.b32 [%rd20], %r3;\n\
          add.u32 %r2, %r2, 32;\nsetp.lt.u32 %p0, %r2, {};\n@%p0 bra $show;\n",
@@ -106,17 +108,17 @@ pub(crate) fn columns() -> Vec<Program> {
 }
 
 /// A store or a reduction: shared memory holds numbers, and so does the tensor, its padding too.
-fn write(name: &str, ty: &str, map: Map, coords: &[i64], is_sum: bool) -> Program {
+fn write(name: &str, ty: &str, map: Map, coords: &[i64], function: &str) -> Program {
     let (rank, at) = (coords.len(), words(coords));
-    let (head, sum) = if is_sum { ("cp.reduce", ".add") } else { ("cp", "") };
+    let (head, f) = if function.is_empty() { ("cp", String::new()) } else { ("cp.reduce", format!(".{function}")) };
     let mode = if map.corners.is_some() { ".im2col_no_offs" } else { "" };
     let body = format!(
         "{}fence.proxy.async.shared::cta;\nbar.sync 0;\nsetp.ne.u32 %p1, %r0, 0;\n@%p1 bra $done;\n\
-         {head}.async.bulk.tensor.{rank}d.global.shared::cta{sum}{mode}.bulk_group [%map, {{{at}}}], [%r1];\n\
+         {head}.async.bulk.tensor.{rank}d.global.shared::cta{f}{mode}.bulk_group [%map, {{{at}}}], [%r1];\n\
          cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n$done:\n",
         to_shared(1, SHOWN / 4, 0, 32)
     );
-    let opcode = format!("{head}.tensor.{rank}d{sum}{mode}.{ty}");
+    let opcode = format!("{head}.tensor.{rank}d{f}{mode}.{ty}");
     let buffers = vec![numbers(ty, map.bytes() + 64, 7), numbers(ty, SHOWN, 8)];
     Program::new(format!("{opcode}: {name} at {at}"), 32, vec![map], buffers, &body)
 }
@@ -136,11 +138,11 @@ fn tile(element: TensorElement, dims: &[u64], boxed: &[u32]) -> Map {
     }
 }
 
-fn clipped(is_sum: bool) -> Vec<Program> {
-    use TensorElement::{B8, B32, Bf16, F16, F32};
+fn clipped(function: &str) -> Vec<Program> {
+    use TensorElement::{B8, Bf16, F16, F32, S32};
     let mut all = Vec::new();
-    for (ty, element, per) in [("f16", F16, 8), ("bf16", Bf16, 8), ("f32", F32, 4), ("s32", B32, 4), ("u8", B8, 16)] {
-        if is_sum && ty == "u8" {
+    for (ty, element, per) in [("f16", F16, 8), ("bf16", Bf16, 8), ("f32", F32, 4), ("s32", S32, 4), ("u8", B8, 16)] {
+        if !function.is_empty() && ty == "u8" {
             continue;
         }
         let (inner, boxed) = (per + per / 2 + 1, 2 * per as u32);
@@ -154,19 +156,19 @@ fn clipped(is_sum: bool) -> Vec<Program> {
             (per as i64, 2),
             (2 * per as i64, 0),
         ] {
-            all.push(write("lines", ty, tile(element, &[inner, 3], &[boxed, 2]), &[x, y], is_sum));
+            all.push(write("lines", ty, tile(element, &[inner, 3], &[boxed, 2]), &[x, y], function));
         }
         let swizzled = Map { swizzle: Swizzle::B32, ..tile(element, &[inner, 3], &[boxed, 4]) };
-        all.push(write("lines, swizzled", ty, swizzled, &[2, 0], is_sum));
+        all.push(write("lines, swizzled", ty, swizzled, &[2, 0], function));
         for x in [0, 3, -2] {
-            all.push(write("one line", ty, tile(element, &[inner], &[boxed]), &[x], is_sum));
+            all.push(write("one line", ty, tile(element, &[inner], &[boxed]), &[x], function));
         }
         for at in [[0, 0, 0], [1, 1, 1], [-1, -1, 1]] {
-            all.push(write("planes", ty, tile(element, &[inner, 3, 2], &[boxed, 2, 2]), &at, is_sum));
+            all.push(write("planes", ty, tile(element, &[inner, 3, 2], &[boxed, 2, 2]), &at, function));
         }
         let pixels = images(element, &[inner, 6, 5, 2], [boxed, 16], (&[0, 0], &[0, 0]), &[1, 1]);
         for at in [[0, 0, 0, 0], [1, 4, 3, 0], [0, 3, 4, 1]] {
-            all.push(write("pixels", ty, pixels.clone(), &at, is_sum));
+            all.push(write("pixels", ty, pixels.clone(), &at, function));
         }
     }
     all
@@ -174,10 +176,50 @@ fn clipped(is_sum: bool) -> Vec<Program> {
 
 /// Stores of boxes that the tensor's ends clip.
 pub(crate) fn clipped_stores() -> Vec<Program> {
-    clipped(false)
+    clipped("")
 }
 
 /// Reductions of them.
 pub(crate) fn clipped_sums() -> Vec<Program> {
-    clipped(true)
+    clipped("add")
+}
+
+/// Reductions by other functions.
+pub(crate) fn reductions() -> Vec<Program> {
+    use TensorElement::{B32, B64, Bf16, F16, S32, S64};
+    let types = [
+        ("f16", F16, "min max"),
+        ("bf16", Bf16, "min max"),
+        ("s32", S32, "min max and or xor"),
+        ("u32", B32, "add min max and or xor inc dec"),
+        ("u32", B64, "add min max and or xor"),
+        ("u32", S64, "min max and or xor"),
+    ];
+    let of = |(ty, element, functions): (&'static str, TensorElement, &'static str)| {
+        let map = tile(element, &[u64::from(20 / element.bytes()), 3], &[32 / element.bytes(), 4]);
+        functions
+            .split(' ')
+            .map(move |f| write(&format!("{element:?}"), ty, map.clone(), &[0, 0], f))
+            .collect::<Vec<_>>()
+    };
+    types.into_iter().flat_map(of).collect()
+}
+
+/// Loads of tiles that begin anywhere, with what fills them behind the ends.
+pub(crate) fn tiles() -> Vec<Program> {
+    use TensorElement::{B8, B32, Bf16, F16, F32};
+    let mut all = Vec::new();
+    for (ty, element, per) in [("f16", F16, 8), ("bf16", Bf16, 8), ("f32", F32, 4), ("s32", B32, 4), ("u8", B8, 16)] {
+        let (inner, boxed) = (2 * per + per / 2 + 1, 2 * per as u32);
+        for fill_nan in [false, true] {
+            if fill_nan && matches!(element, B8 | B32) {
+                continue;
+            }
+            for at in [[0, 0], [1, 1], [-1, -1], [per as i64, 1], [per as i64 + 2, 2]] {
+                let map = Map { fill_nan, ..tile(element, &[inner, 3], &[boxed, 4]) };
+                all.push(load(&format!("tiles of {ty}, NaN {fill_nan}"), map, &at, &[]));
+            }
+        }
+    }
+    all
 }

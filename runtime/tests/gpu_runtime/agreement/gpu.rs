@@ -38,7 +38,10 @@ fn encoded(map: &Map, base: u64) -> Option<CUtensorMap> {
         TensorElement::B8 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
         TensorElement::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         TensorElement::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        TensorElement::B32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        TensorElement::B32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        TensorElement::S32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        TensorElement::B64 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT64,
+        TensorElement::S64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
         _ => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     };
     let span = match map.swizzle {

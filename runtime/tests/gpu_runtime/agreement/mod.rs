@@ -67,6 +67,16 @@ fn loads_in_im2col_mode_are_the_gpus() {
 }
 
 #[test]
+fn loads_of_tiles_are_the_gpus() {
+    agree(&copies::tiles());
+}
+
+#[test]
+fn reductions_are_the_gpus() {
+    agree(&copies::reductions());
+}
+
+#[test]
 fn stores_that_are_clipped_are_the_gpus() {
     agree(&copies::clipped_stores());
 }

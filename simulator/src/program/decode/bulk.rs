@@ -1,7 +1,7 @@
 //! `cp.async.bulk` and `cp.async.bulk.tensor`: the tensor memory accelerator.
 
 use super::super::context::Context;
-use super::super::op::{Addr, Bulk, Op, Src, Tensor, Way};
+use super::super::op::{Addr, AtomFn, Bulk, Op, Src, Tensor, Way};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -52,6 +52,18 @@ fn map_and_coords(cx: &mut Context<'_>, i: usize, rank: usize) -> Parsed<(Addr, 
 
 /// Modes that Hopper does not have.
 const LATER_MODES: [&str; 4] = ["tile::gather4", "tile::scatter4", "im2col::w", "im2col::w::128"];
+
+/// The functions of `cp.reduce`.
+const REDUCTIONS: &[(&str, AtomFn)] = &[
+    ("add", AtomFn::Add),
+    ("min", AtomFn::Min),
+    ("max", AtomFn::Max),
+    ("inc", AtomFn::Inc),
+    ("dec", AtomFn::Dec),
+    ("and", AtomFn::And),
+    ("or", AtomFn::Or),
+    ("xor", AtomFn::Xor),
+];
 
 /// Takes the mode of a copy: whether it is im2col, by its word, and not a tile.
 fn im2col(cx: &mut Context<'_>, rank: usize, word: &str) -> Parsed<bool> {
@@ -107,8 +119,7 @@ fn tensor(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
         }
         let mut way = Way::ToGlobal;
         if reduce {
-            cx.need(&["add"])?;
-            way = Way::ReduceAdd;
+            way = Way::Reduce(cx.choose(REDUCTIONS)?);
         }
         // A store has no offsets: the pixels are the filter's corners.
         let im2col = im2col(cx, rank, "im2col_no_offs")?.then(|| vec![Src::Imm(0); rank - 2]);
@@ -161,10 +172,16 @@ fn linear(cx: &mut Context<'_>, prefetch: bool, reduce: bool) -> Parsed<Op> {
         let hint = usize::from(cx.eat("L2::cache_hint"));
         let (mut way, mut ty) = (Way::ToGlobal, Ty::B8);
         if reduce {
-            cx.need(&["add"])?;
-            let halves = cx.eat("noftz");
-            ty = cx.ty(if halves { &[Ty::F16, Ty::Bf16] } else { &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64] })?;
-            way = Way::ReduceAdd;
+            let f = cx.choose(REDUCTIONS)?;
+            let halves = f == AtomFn::Add && cx.eat("noftz");
+            ty = cx.ty(match f {
+                AtomFn::Add if halves => &[Ty::F16, Ty::Bf16],
+                AtomFn::Add => &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64],
+                AtomFn::Min | AtomFn::Max => &[Ty::F16, Ty::Bf16, Ty::U32, Ty::S32, Ty::U64, Ty::S64],
+                AtomFn::Inc | AtomFn::Dec => &[Ty::U32],
+                _ => &[Ty::B32, Ty::B64],
+            })?;
+            way = Way::Reduce(f);
         }
         cx.count(3 + hint, 3 + hint)?;
         let to = Some(cx.addr(0, Space::Global)?);
