@@ -42,6 +42,9 @@ const COPY_FENCE: Class =
 /// The same of a block that initializes its own barriers.
 const OWN_INIT_FENCE: Class =
     note("own-init-fence", "An mbarrier is used by copies of its own block without a fence after its init.");
+/// What the ISA forbids and a Hopper GPU does right: a block's own bulk stores, where no cluster is.
+const UNREAD_STORE: Class =
+    note("unread-store", "A block exits before its bulk stores have read its shared memory.");
 
 /// Every class of the simulator's.
 const CLASSES: &[(FindingKind, Class)] = {
@@ -92,9 +95,11 @@ const CLASSES: &[(FindingKind, Class)] = {
 
 /// The class of a finding; whether the launch has clusters of several blocks.
 pub(super) fn class_of(finding: &Finding, clusters: bool) -> Class {
-    let writer = finding.sides.get(1).map_or("", |side| side.does.as_str());
+    let other = finding.sides.get(1).map_or("", |side| side.does.as_str());
+    let is_unread = || other.starts_with("a bulk store ") || finding.message.starts_with("a copy reads ");
     match finding.kind {
-        FindingKind::MissingProxyFence if writer.starts_with("cp.async") => return COPY_FENCE,
+        FindingKind::MissingProxyFence if other.starts_with("cp.async") => return COPY_FENCE,
+        FindingKind::ExitInFlight if !clusters && is_unread() => return UNREAD_STORE,
         FindingKind::MissingInitFence if !clusters => return OWN_INIT_FENCE,
         _ => {}
     }
@@ -104,7 +109,7 @@ pub(super) fn class_of(finding: &Finding, clusters: bool) -> Class {
 
 /// All classes.
 pub fn classes() -> impl Iterator<Item = Class> {
-    CLASSES.iter().map(|(_, class)| *class).chain([COPY_FENCE, OWN_INIT_FENCE, WRONG_RESULT, UNSTABLE_RESULT])
+    CLASSES.iter().map(|(_, class)| *class).chain([COPY_FENCE, OWN_INIT_FENCE, UNREAD_STORE, WRONG_RESULT, UNSTABLE_RESULT])
 }
 
 #[cfg(test)]
