@@ -4,9 +4,9 @@
 >>> w = bsr.from_dense(np.random.randn(256, 256).astype(np.float32), block=(64, 64), keep=0.5)
 >>> y = w @ np.random.randn(256, 8).astype(np.float32)
 
-Matrices    from_dense, BsrMatrix, Pattern, DevicePattern
+Matrices    from_dense, from_field, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, matmul, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
-Systems     solve: conjugate gradients and BiCGStab
+Systems     solve: conjugate gradients, BiCGStab and GMRES
 Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
             paged_attention, PageTable
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ._lib._attention import attention, simulate_attention
 from ._lib._batches import Batch, linear_batch
 from ._lib._epilogues import ACTIVATIONS
+from ._lib._fields import from_field
 from ._lib._kernels import Bsr, Cols, Dense, Kernel, KernelError, Rows, Simulation, kernel, simulate
 from ._lib._masks import AttentionMask
 from ._lib._matrix import BsrMatrix, from_dense
@@ -79,6 +80,7 @@ __all__ = [
     "ffn",
     "flex_attention",
     "from_dense",
+    "from_field",
     "kernel",
     "linear",
     "linear_batch",

@@ -9,6 +9,7 @@ mod choice;
 mod command;
 mod cpu;
 mod errors;
+mod field;
 mod gpu;
 mod memory;
 mod pattern;
@@ -34,6 +35,8 @@ mod _native {
     #[pymodule_export]
     use crate::errors::Error;
     #[pymodule_export]
+    use crate::field::field;
+    #[pymodule_export]
     use crate::gpu::{
         AttentionWork, Batch, DeviceMask, DevicePages, DevicePattern, Gpu, GradientWork, Loaded, LoadedAttention,
         LoadedGradient, Ready, ReadyAttention, ReadyGradient, ReadyPairs, Sparse,
@@ -51,7 +54,7 @@ mod _native {
     #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]
-    use crate::solve::{solve_on_gpu, solve_on_host};
+    use crate::solve::{Solver, solve_on_host};
 
     /// The version of the package.
     #[pymodule_export]

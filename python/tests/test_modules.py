@@ -45,6 +45,8 @@ _like_tensor
 _torch
 _pairs
 _matrix _products
+_fields
+_solvers
 _solve
 _batches
 _float8

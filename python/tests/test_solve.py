@@ -109,10 +109,12 @@ def test_refusals(rng, place) -> None:
     nan[7] = np.nan
     hollow = a.copy()
     hollow.data[hollow.indices == np.repeat(np.arange(40), np.diff(hollow.indptr))] *= 0
-    negative = a.copy()
-    negative.data *= -1
     for matrix, vector, options, words in [
-        (a, b, {"method": "gmres"}, "no method"),
+        (a, b, {"method": "minres"}, "no method"),
+        (a, b, {"restart": 5}, "method = 'cg' has no cycles"),
+        (a, b, {"method": "gmres", "restart": 0}, "restart = 0"),
+        (a, b, {"method": "gmres", "restart": 257}, "restart = 257"),
+        (a, b, {"callback_type": "y"}, "callback_type = 'y'"),
         (a, b, {"M": "ilu"}, "no preconditioner"),
         (a, b, {"rtol": -1.0}, "rtol = -1"),
         (a, b, {"maxiter": -1}, "maxiter = -1"),
@@ -120,8 +122,9 @@ def test_refusals(rng, place) -> None:
         (a, b[:-1], {}, "b is 119"),
         (a, b, {"x0": b[:-1]}, "x0 is 119"),
         (a, b.astype(np.float32), {}, "b is of f32, and the matrix of f64"),
+        (a, b.astype(np.float16), {}, "b is of f16"),
+        (a, b, {"x0": b[:-1].astype(np.float32)}, "x0 is 119"),
         (hollow, b, {}, "diagonal block of block row 0 is singular"),
-        (negative, b, {"M": None}, "iteration 1: p . A p <= 0"),
         (a.tocsr()[:60].tobsr((3, 3)), b[:60], {}, "as many rows as columns"),
     ]:
         matrix, vector = moved(place, matrix, vector)
@@ -145,3 +148,179 @@ def test_tensors_and_arrays_do_not_mix(rng) -> None:
     with pytest.raises(bsr.Error, match="b is a tensor, and the matrix has an array of NumPy"):
         bsr.solve(a, torch.from_numpy(b))
     assert "conjugate gradients" in inspect.getdoc(bsr.solve)
+
+
+def gmres_of_scipy(a, b, inverse, restart, **options):
+    """GMRES of scipy preconditioned from the right, as ours is: its x, its info, and the norms relative to that of b."""
+    norms = []
+    times = a if inverse is None else scipy.sparse.linalg.aslinearoperator(a) @ inverse
+    y, info = scipy.sparse.linalg.gmres(
+        times, b, restart=restart, callback=norms.append, callback_type="pr_norm", **options
+    )
+    return (y if inverse is None else inverse @ y), info, norms
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("preconditioner", ["block_jacobi", None])
+@pytest.mark.parametrize(("side", "restart"), [(1, 5), (3, None), (5, 50), (8, 20)])
+def test_gmres_as_scipy(rng, side, restart, preconditioner, place) -> None:
+    a, b = system(rng, "gmres", side)
+    inverse = block_jacobi(a) if preconditioner else None
+    expected, info, norms_of_scipy = gmres_of_scipy(a, b, inverse, restart, rtol=1e-10)
+    assert info == 0
+    norms = []
+    options = {"restart": restart, "rtol": 1e-10, "M": preconditioner}
+    x, info = bsr.solve(*moved(place, a, b), method="gmres", callback=norms.append, callback_type="pr_norm", **options)
+    assert info == 0
+    assert np.linalg.norm(b - a @ host(x)) <= 1.01e-10 * np.linalg.norm(b)
+    assert np.abs(host(x) - expected).max() < 1e-8
+    assert abs(len(norms) - len(norms_of_scipy)) <= 1 + len(norms) // 10
+    assert norms[:5] == pytest.approx(norms_of_scipy[:5], rel=1e-8)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_maxiter_counts(rng, place) -> None:
+    """Cycles of GMRES, and iterations in the old way, as scipy says it."""
+    a, b = system(rng, "gmres", 3)
+    for maxiter, kind, iterations in [(3, "pr_norm", 12), (3, "legacy", 3), (3, "x", 3)]:
+        theirs, ours = [], []
+        options = {"rtol": 0, "restart": 4, "maxiter": maxiter, "callback_type": kind}
+        x, info = scipy.sparse.linalg.gmres(a, b, callback=lambda found: theirs.append(np.copy(found)), **options)
+        found, ended = bsr.solve(*moved(place, a, b), method="gmres", M=None, callback=ours.append, **options)
+        assert ended == info == maxiter and len(ours) == len(theirs) == iterations
+        assert host(found) == pytest.approx(x, rel=1e-6)
+        for our, their in zip(ours, theirs):
+            assert host(our) == pytest.approx(their, rel=1e-6)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_callback_sees_x(rng, method, place) -> None:
+    a, b = system(rng, method, 3)
+    theirs, ours, norms = [], [], []
+    METHODS[method](a, b, rtol=1e-8, callback=lambda x: theirs.append(x.copy()))
+    options = {"method": method, "rtol": 1e-8, "M": None}
+    x, _ = bsr.solve(*moved(place, a, b), callback=ours.append, callback_type="x", **options)
+    assert type(ours[0]) is type(x) and (host(ours[-1]) == host(x)).all()
+    assert abs(len(ours) - len(theirs)) <= 1 + len(theirs) // 10
+    for our, their in list(zip(ours, theirs))[:5]:
+        assert np.abs(host(our) - their).max() < 1e-8
+    # The other kinds are told the norms of the same residuals.
+    size = np.linalg.norm(b)
+    bsr.solve(*moved(place, a, b), callback=norms.append, callback_type="pr_norm", **options)
+    assert norms == pytest.approx([np.linalg.norm(b - a @ host(x)) / size for x in ours], rel=1e-4)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_breakdown_is_a_negative_number(rng, place) -> None:
+    a, b = system(rng, "cg", 3)
+    turned = scipy.sparse.bsr_array(np.kron(np.eye(4), [[0.0, 1.0], [-1.0, 0.0]]), blocksize=(2, 2))
+    singular = scipy.sparse.bsr_array(np.kron(np.eye(4), [[1.0, 0.0], [0.0, 0.0]]), blocksize=(2, 2))
+    for matrix, vector, method, expected in [
+        (-a, b, "cg", -2),
+        (turned, np.ones(8), "bicgstab", -11),
+        (singular, np.ones(8), "gmres", -3),
+        (1e200 * turned, np.ones(8), "gmres", -1),
+    ]:
+        x, info = bsr.solve(*moved(place, matrix.tobsr(matrix.blocksize), vector), method=method, M=None)
+        assert info == expected and host(x).shape == vector.shape
+        if method != "gmres":
+            # Nothing was done before the first iteration broke down.
+            assert not host(x).any()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres"])
+def test_values_of_narrower_types(rng, method, place) -> None:
+    """The system of the values as they are stored is solved to the tolerance of the vectors."""
+    a, b = system(rng, method, 3)
+    for of_values, of_vectors, rtol in [
+        (torch.float32, torch.float64, 1e-10),
+        (torch.float16, torch.float64, 1e-10),
+        (torch.bfloat16, torch.float64, 1e-10),
+        (torch.float16, torch.float32, 1e-4),
+        (torch.bfloat16, torch.float32, 1e-4),
+    ]:
+        values = torch.from_numpy(a.data).to(of_values)
+        pattern = bsr.Pattern(a.shape, (3, 3), a.indptr, a.indices)
+        matrix = bsr.BsrMatrix(values, pattern).to(place)
+        x, info = bsr.solve(matrix, torch.from_numpy(b).to(of_vectors).to(place), method=method, rtol=rtol)
+        assert info == 0 and x.dtype == of_vectors
+        stored = scipy.sparse.bsr_array((values.double().numpy(), a.indices, a.indptr), shape=a.shape)
+        right = torch.from_numpy(b).to(of_vectors).double().numpy()
+        assert np.linalg.norm(right - stored @ host(x.double())) <= 2 * rtol * np.linalg.norm(right)
+    x, info = bsr.solve(a.astype(np.float32), b, method=method, rtol=1e-10)
+    assert info == 0 and x.dtype == np.float64
+
+
+@pytest.mark.gpu
+def test_solvers_are_kept_for_their_matrices(rng) -> None:
+    """One solver for a matrix and a method, which sees new values, and is freed with the matrix."""
+    from bsr_gemm._lib._solvers import KEPT, _kept
+
+    _kept.clear()
+    a, b = system(rng, "cg", 3)
+    matrix, right = moved("cuda", a, b)
+    first, _ = bsr.solve(matrix, right, rtol=1e-8)
+    (kept,) = _kept.values()
+    solver = kept.solver
+    again, _ = bsr.solve(matrix, right, rtol=1e-8)
+    assert torch.equal(first, again) and [kept.solver for kept in _kept.values()] == [solver]
+    # Values that were written to, with their preconditioner, and values elsewhere.
+    matrix.values.mul_(2)
+    halved, _ = bsr.solve(matrix, right, rtol=1e-8)
+    assert torch.allclose(2 * halved, first, rtol=1e-9)
+    matrix.values = matrix.values / 2
+    assert torch.equal(bsr.solve(matrix, right, rtol=1e-8)[0], first)
+    assert [kept.solver for kept in _kept.values()] == [solver]
+    for method in ("cg", "bicgstab", "gmres"):
+        bsr.solve(matrix, right, method=method)
+        bsr.solve(matrix, right, method=method, M=None)
+    assert len(_kept) == 6
+    # A solve within a callback has a solver of its own.
+    found = []
+    bsr.solve(matrix, right, callback=lambda _, a=matrix: found or found.append(bsr.solve(a, right, rtol=1e-8)[0]))
+    assert torch.equal(found[0], first)
+    others = [moved("cuda", a, b)[0] for _ in range(3)]
+    for other in others:
+        bsr.solve(other, right)
+    assert len(_kept) == KEPT
+    del matrix
+    assert len(_kept) == 3
+    bsr.empty_cache()
+    assert not _kept
+
+
+def test_what_is_called_within_a_callback(rng) -> None:
+    a, b = system(rng, "cg", 2)
+    found = []
+    x, _ = bsr.solve(a, b, callback=lambda _: found.append(bsr.solve(a, b)[0]))
+    assert (found[0] == x).all()
+
+
+def test_fields() -> None:
+    """Their blocks, what is known of them, and a system of each kind that is solved."""
+    for field, side, rows in [
+        ("elasticity:4x3x2", 3, 144),
+        ("stokes:2x2x2", 4, 108),
+        ("reservoir:4x3x2", 3, 72),
+        ("euler:3x2x2", 5, 60),
+        ("shell:4x3", 6, 96),
+        ("graph:30x2x4", 4, 120),
+    ]:
+        a = bsr.from_field(field, seed=1)
+        assert (a.shape, a.block, a.dtype) == ((rows, rows), (side, side), np.float64)
+        dense = a.to_dense()
+        symmetric = np.abs(dense - dense.T).max() <= 1e-12 * np.abs(dense).max()
+        assert symmetric == (field.split(":")[0] not in ("reservoir", "euler"))
+        assert np.array_equal(bsr.from_field(field, seed=1).to_dense(), dense)
+    # What is constant over all nodes is the null space of a graph.
+    assert np.abs(dense @ np.tile(np.eye(4), (30, 1))).max() < 1e-12
+    a = bsr.from_field("euler:3x2x2")
+    b = np.sin(np.arange(60.0))
+    x, info = bsr.solve(a, b, method="gmres", rtol=1e-9)
+    assert info == 0 and np.linalg.norm(b - a @ x) <= 1.01e-9 * np.linalg.norm(b)
+    for wrong, words in [("banana:3", "is not a field"), ("shell:3", "whole numbers"), ("shell:0x3", "a size is 0")]:
+        with pytest.raises(bsr.Error, match="help: ") as raised:
+            bsr.from_field(wrong)
+        assert words in str(raised.value)

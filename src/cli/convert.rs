@@ -54,7 +54,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let outputs = Outputs::new([("-o", args.output.as_ref())], [args.weights.file.as_path()], &Replace::ALLOWED)?;
+    let outputs = Outputs::new([("-o", args.output.as_ref())], args.weights.input(), &Replace::ALLOWED)?;
     let out = &mut *outputs.answers(out);
     if let Some(path) = args.output.as_ref().filter(|path| !output::is_stdout(path)) {
         write::check(path, args.force).map_err(|error| existing(error, args.force))?;
@@ -137,7 +137,7 @@ fn finish<T: Element>(
 ) -> Result<Exit, Failure> {
     let (matrix, fill_in): (Bsr<T>, _) = sparse
         .to_bsr_within(structure)
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.weights.file.display())))?;
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.weights.place().display())))?;
     let size = u64::from(T::DTYPE.bytes());
     let values = matrix.values().len() as u64 * size;
     let indices = 4 * (matrix.row_ptr().len() + matrix.col_idx().len()) as u64;

@@ -1,20 +1,26 @@
-//! The FILE argument of what works on a matrix before it is multiplied: which matrix of it, and what is dropped first.
+//! The FILE argument of what works on a matrix before it is multiplied, or a field: which matrix, and what is dropped first.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use bsr::Field;
 use bsr::prune::Keep;
 use bsr::read::{self, Sparse};
 
 use super::exit::Failure;
 
-/// A matrix from a file.
+/// A matrix from a file, or of a field.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Matrix")]
 pub(super) struct WeightsArgs {
     /// The matrix: Matrix Market .mtx, DLMC .smtx, scipy .npz (bsr, csr, csc, coo), numpy .npy or .npz, or .safetensors
     /// (dense, or the blocks that `bsr convert` wrote).
-    pub(super) file: PathBuf,
+    #[arg(required_unless_present = "field")]
+    file: Option<PathBuf>,
+    /// In place of a file the matrix that a field solves with, in f64: elasticity:XxYxZ, stokes:XxYxZ, reservoir:XxYxZ,
+    /// euler:XxYxZ, shell:XxY or graph:NODESxEDGESxBLOCK, with numbers of cells.
+    #[arg(long, value_name = "FIELD", conflicts_with_all = ["file", "tensor"])]
+    field: Option<Field>,
     /// The name of the matrix, for a file with several.
     #[arg(long, value_name = "NAME")]
     tensor: Option<String>,
@@ -27,7 +33,7 @@ pub(super) struct WeightsArgs {
     /// Keep this many blocks of each block row, those with the largest Frobenius norms.
     #[arg(long, value_parser = count, value_name = "BLOCKS")]
     topk: Option<usize>,
-    /// Seed for the values of an .smtx file, which stores none.
+    /// Seed for the values of an .smtx file, which stores none, and for what a field draws.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
 }
@@ -38,10 +44,15 @@ impl WeightsArgs {
     /// # Errors
     /// Bad input: a file that cannot be read, or a matrix without rows or columns.
     pub(super) fn load(&self) -> Result<Weights, Failure> {
-        let sparse = read::load_array(&self.file, self.tensor.as_deref(), self.seed)?;
+        let sparse = match (&self.field, &self.file) {
+            (Some(field), _) => Sparse::from_bsr(&field.matrix(self.seed)?),
+            (None, file) => {
+                read::load_array(file.as_deref().unwrap_or(Path::new("")), self.tensor.as_deref(), self.seed)?
+            }
+        };
         let (rows, cols) = (sparse.rows(), sparse.cols());
         if rows == 0 || cols == 0 {
-            let fact = format!("{}: the matrix is {rows} x {cols}, there is nothing to block", self.file.display());
+            let fact = format!("{}: the matrix is {rows} x {cols}, there is nothing to block", self.place().display());
             return Err(Failure::bad_input(fact));
         }
         let listed = sparse.true_nnz();
@@ -52,7 +63,23 @@ impl WeightsArgs {
         let nonzeros = sparse.true_nnz();
         let dropped = self.threshold.map(|threshold| (threshold, listed - nonzeros, listed));
         let not_finite = sparse.first_not_finite().map(|first| (sparse.not_finite(), first));
-        Ok(Weights { name: name(&self.file, self.tensor.as_deref()), sparse, nonzeros, dropped, not_finite })
+        Ok(Weights { name: name(&self.place(), self.tensor.as_deref()), sparse, nonzeros, dropped, not_finite })
+    }
+
+    /// The file, if there is one.
+    pub(super) fn input(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Whether it is the matrix of a field.
+    pub(super) fn is_of_field(&self) -> bool {
+        self.field.is_some()
+    }
+
+    /// The file, or the field in its place.
+    pub(super) fn place(&self) -> PathBuf {
+        let field = self.field.map(|field| PathBuf::from(field.to_string()));
+        field.or_else(|| self.file.clone()).unwrap_or_default()
     }
 
     /// How many blocks stay, if some go.

@@ -24,6 +24,30 @@ fn finite_elements_have_small_blocks_in_f64() {
     advise("bcsstk13.mtx", "--predict --dtype i8").code(2).stderr(contains("f16, bf16, f32 or f64"));
 }
 
+/// Those of a field are found again, in f64 unless another type is said.
+#[test]
+fn fields_have_their_natural_blocks() {
+    for (field, side, rows) in [("elasticity:4x3x3", 3, 192), ("euler:4x3x3", 5, 180), ("shell:6x6", 6, 252)] {
+        let text = said(fields("advise", &["--field", field, "--predict", "--no-reorder"]));
+        assert!(text.starts_with(&format!("matrix    {rows} x {rows}, ")) && text.contains(field), "{text}");
+        assert!(text.contains(&format!("\nbest      {side} x {side} blocks, ")), "{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shell.npz");
+    let path = file.to_str().unwrap();
+    fields("convert", &["--field", "shell:6x6", "--block", "6x6", "-o", path]).success();
+    let of_file = said(fields("advise", &[path, "--dtype", "f64", "--predict", "--no-reorder", "--blocks", "6x6"]));
+    assert!(of_file.starts_with("matrix    252 x 252, "), "{of_file}");
+    fields("advise", &["--field", "banana:3"]).code(2).stderr(contains("elasticity:16x16x16"));
+    fields("advise", &["--field", "shell:0x4"]).code(2).stderr(contains("a size is 0"));
+    fields("advise", &[path, "--field", "shell:6x6"]).code(2).stderr(contains("cannot be used with"));
+    fields("advise", &[]).code(2).stderr(contains("--field"));
+}
+
+fn fields(command: &str, args: &[&str]) -> assert_cmd::assert::Assert {
+    Command::cargo_bin("bsr").unwrap().arg(command).args(args).assert()
+}
+
 #[test]
 fn pruning_shows_what_is_left_of_the_norm() {
     let args = "--predict --n 512 --blocks 16x16,64x64 --keep 0.25";

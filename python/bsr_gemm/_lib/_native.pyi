@@ -292,26 +292,39 @@ def simulate(
     kernel: Kernel, pattern: Pattern, a: _Array, b: _Array, inputs: list[tuple[str, _Array]], seed: int
 ) -> tuple[bytes, list[float] | None, list[str], tuple[int, int, int, int]]: ...
 
-# The method, rtol, atol and most iterations.
-_How = tuple[str, float, float, int | None]
+# The method, the iterations of a cycle of GMRES, and whether block Jacobi preconditions it.
+_Method = tuple[str, int, bool]
+# rtol, atol and most iterations.
+_Limits = tuple[float, float, int | None]
 
 def solve_on_host(
     pattern: Pattern,
     values: tuple[int, str, int],
-    b: int,
-    x: int,
-    how: _How,
-    is_preconditioned: bool,
-    callback: Callable[[float], object] | None = None,
-) -> tuple[int, bool]: ...
-def solve_on_gpu(
-    gpu: Gpu,
-    pattern: Pattern,
-    values: tuple[int, str, int],
-    b: int,
-    x: int,
-    how: _How,
-    diagonal: int | None,
-    callback: Callable[[float], object] | None = None,
-) -> tuple[int, bool]: ...
+    vectors: tuple[int, int, str],
+    method: _Method,
+    limits: _Limits,
+    tell: Callable[[float], object] | None = None,
+    look: Callable[[], object] | None = None,
+) -> tuple[int, int]: ...
+
+@final
+class Solver:
+    def __new__(
+        cls,
+        gpu: Gpu,
+        pattern: Pattern,
+        values: tuple[int, str, int],
+        vectors: tuple[int, int, str],
+        method: _Method,
+    ) -> Solver: ...
+    def set_values(self, values: int) -> None: ...
+    def set_diagonal(self, diagonal: int) -> None: ...
+    def run(
+        self,
+        limits: _Limits,
+        tell: Callable[[float], object] | None = None,
+        look: Callable[[], object] | None = None,
+    ) -> tuple[int, int]: ...
+
+def field(text: str, seed: int) -> tuple[Pattern, bytearray]: ...
 def balanced(weights: list[int], ranks: int) -> list[tuple[int, int]]: ...

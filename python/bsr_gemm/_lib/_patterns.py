@@ -138,11 +138,11 @@ class Pattern(Fixed):
     def transposed(self) -> tuple[Pattern, np.ndarray]:
         """The pattern of the transposed matrix, and for each of its blocks the number of the block here."""
         native, order = self._native.transposed()
-        return _of(native), np.frombuffer(order, dtype="<i4")
+        return of_native(native), np.frombuffer(order, dtype="<i4")
 
     def product(self, other: Pattern) -> Pattern:
         """The pattern of the product with a matrix of another pattern: the blocks that a pair of stored blocks adds to."""
-        return _of(self._native.product(other._native))
+        return of_native(self._native.product(other._native))
 
     def picture(self, width: int = 32, height: int = 16) -> str:
         """The pattern as text: each character shows several blocks, darker if more of them are stored."""
@@ -164,7 +164,8 @@ class Pattern(Fixed):
         return f"Pattern({rows} x {cols}, {self.nnzb} of {all_blocks} blocks of {bm} x {bk})"
 
 
-def _of(native: Any) -> Pattern:
+def of_native(native: Any) -> Pattern:
+    """A pattern that the native half made."""
     pattern = object.__new__(Pattern)
     pattern._native = native
     pattern._finish()

@@ -50,6 +50,18 @@ impl Breakdown {
         Self { iteration, status }
     }
 
+    /// The `info` of a solve in Python, below zero: scipy's number where it has one, of BiCGStab.
+    #[doc(hidden)]
+    pub fn info(self) -> i32 {
+        match self.status {
+            Status::Running | Status::Converged | Status::Limit | Status::NotFinite => -1,
+            Status::Curvature => -2,
+            Status::Singular => -3,
+            Status::Rho => -10,
+            Status::Shadow | Status::Omega => -11,
+        }
+    }
+
     fn words(self) -> (&'static str, &'static str) {
         match self.status {
             Status::Curvature => (

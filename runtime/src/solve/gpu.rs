@@ -16,15 +16,15 @@ use crate::gpu::{
 };
 use crate::launcher::Launcher;
 use crate::operation::{Listed, Product};
-use crate::{Bsr, Element};
+use crate::{Bsr, Element, Structure};
 
 /// Iterations of a graph, or of one cycle if that has more.
 const GRAPH: u32 = 8;
 
-/// A matrix on a GPU, and what a method needs to solve systems with it.
+/// A matrix on a GPU, and what a method needs to solve systems with it: vectors of `T`, values of `V`.
 #[derive(Debug)]
-pub struct Solver<T: Plain> {
-    a: DeviceBsr<T>,
+pub struct Solver<T: Plain, V: Plain = T> {
+    a: DeviceBsr<V>,
     product: Launcher,
     module: SolverModule,
     functions: Vec<(SolverKernel, Function)>,
@@ -49,9 +49,24 @@ impl<T: Element + Plain> Solver<T> {
         method: Method,
         preconditioner: Preconditioner,
     ) -> Result<Self, SolveError> {
-        kernels::<T>(a.structure(), method, preconditioner)?;
+        Self::mixed(device, a, method, preconditioner)
+    }
+}
+
+impl<T: Element + Plain, V: Element + Plain> Solver<T, V> {
+    /// The same with values of a narrower type than the vectors: f32, f16 and bf16 for f64, f16 and bf16 for f32.
+    ///
+    /// # Errors
+    /// As [`Solver::new`]; values of a wider type than the vectors.
+    pub fn mixed(
+        device: &Device,
+        a: &Bsr<V>,
+        method: Method,
+        preconditioner: Preconditioner,
+    ) -> Result<Self, SolveError> {
+        kernels::<V, T>(a.structure(), method, preconditioner)?;
         let inverse = match preconditioner {
-            Preconditioner::BlockJacobi => Some(DeviceBuffer::from_slice(device, &jacobi::inverses(a)?)?),
+            Preconditioner::BlockJacobi => Some(DeviceBuffer::from_slice(device, &jacobi::inverses::<V, T>(a)?)?),
             Preconditioner::None => None,
         };
         let [r, x] = [(); 2].map(|()| DeviceBuffer::zeroed(device, a.rows()));
@@ -66,21 +81,16 @@ impl<T: Element + Plain> Solver<T> {
     #[doc(hidden)]
     pub fn of_buffers(
         device: &Device,
-        a: DeviceBsr<T>,
+        a: DeviceBsr<V>,
         method: Method,
         inverse: Option<DeviceBuffer<T>>,
         [r, x]: [DeviceBuffer<T>; 2],
     ) -> Result<Self, SolveError> {
         let preconditioner = if inverse.is_some() { Preconditioner::BlockJacobi } else { Preconditioner::None };
-        let (plan, module) = kernels::<T>(a.structure(), method, preconditioner)?;
+        let (plan, module) = kernels::<V, T>(a.structure(), method, preconditioner)?;
         check_lengths(a.rows(), r.len(), Some(x.len()))?;
         if let Some(inverse) = &inverse {
-            let (side, blocks) = (a.block().0, a.structure().block_rows());
-            if inverse.len() != blocks * side * side {
-                let fact =
-                    format!("{} elements of inverses, and {blocks} of {side} x {side} are wanted", inverse.len());
-                return Err(bsr_codegen::Refusal::new(fact).help("the inverse of each diagonal block").into());
-            }
+            check_inverse(a.structure(), inverse.len())?;
         }
         let text = plan.ptx();
         let product = Launcher::load(device, &plan, text.text(), text.entry())?;
@@ -107,9 +117,44 @@ impl<T: Element + Plain> Solver<T> {
         }
         let stream = Stream::new(device)?;
         let mut solver = Self { product, module, functions, elements, others, stream, graph: None, a };
-        let record = |stream: StreamRef<'_>| (0..solver.cycles_of_graph()).try_for_each(|_| solver.record(stream));
-        solver.graph = Some(Graph::capture(&solver.stream, record)?);
+        solver.capture()?;
         Ok(solver)
+    }
+
+    fn capture(&mut self) -> Result<(), SolveError> {
+        let record = |stream: StreamRef<'_>| (0..self.cycles_of_graph()).try_for_each(|_| self.record(stream));
+        self.graph = Some(Graph::capture(&self.stream, record)?);
+        Ok(())
+    }
+
+    /// The same solver for values elsewhere in foreign memory; the graph is captured anew if they are elsewhere.
+    ///
+    /// # Errors
+    /// An address that is null or no multiple of 16 bytes; [`SolveError::Kernel`].
+    ///
+    /// # Safety
+    /// As [`DeviceBsr::from_raw`].
+    #[doc(hidden)]
+    pub unsafe fn set_values(&mut self, values: DevicePtr) -> Result<(), SolveError> {
+        if self.a.values().ptr() == values {
+            return Ok(());
+        }
+        // SAFETY: as the caller vouches.
+        unsafe { self.a.set_values(values)? };
+        self.capture()
+    }
+
+    /// Sets the inverses of the diagonal blocks of a solver that has a preconditioner.
+    ///
+    /// # Errors
+    /// Another number of them; [`SolveError::Kernel`].
+    #[doc(hidden)]
+    pub fn set_inverse(&mut self, inverse: &[T]) -> Result<(), SolveError> {
+        check_inverse(self.a.structure(), inverse.len())?;
+        match self.elements.get_mut(&Pointer::Inverse) {
+            Some(buffer) => Ok(buffer.upload_on(inverse, self.stream.handle())?),
+            None => Ok(()),
+        }
     }
 
     /// Solves A x = b from x = 0.
@@ -138,7 +183,7 @@ impl<T: Element + Plain> Solver<T> {
     }
 
     /// Solves with what the buffers hold: iterations, the norm of the residual, and whether that is small enough. Done when it
-    /// returns.
+    /// returns. An x in foreign memory is seen there, and `watch` is shown nothing of it.
     ///
     /// # Errors
     /// As [`Solver::solve`].
@@ -154,7 +199,8 @@ impl<T: Element + Plain> Solver<T> {
     pub fn bytes_of_iteration(&self) -> u64 {
         let (rows, bytes) = (self.a.rows() as u64, u64::from(T::DTYPE.bytes()));
         let structure = self.a.structure();
-        let matrix = structure.stored() as u64 * bytes + 4 * (structure.nnzb() + structure.block_rows() + 1) as u64;
+        let values = structure.stored() as u64 * u64::from(V::DTYPE.bytes());
+        let matrix = values + 4 * (structure.nnzb() + structure.block_rows() + 1) as u64;
         let method = self.module.method();
         let of = |step: Step| {
             let product = method.product_before(step.kernel).map_or(0, |_| matrix + 2 * rows * bytes);
@@ -226,6 +272,16 @@ impl<T: Element + Plain> Solver<T> {
     }
 }
 
+/// Whether there is an inverse for each diagonal block.
+fn check_inverse(structure: &Structure, len: usize) -> Result<(), SolveError> {
+    let (side, blocks) = (structure.block().0, structure.block_rows());
+    if len == blocks * side * side {
+        return Ok(());
+    }
+    let fact = format!("{len} elements of inverses, and {blocks} of {side} x {side} are wanted");
+    Err(bsr_codegen::Refusal::new(fact).help("the inverse of each diagonal block").into())
+}
+
 fn dims(module: SolverModule, step: Step, rows: u32) -> LaunchDims {
     LaunchDims {
         grid: [module.grid(step, rows), 1],
@@ -236,7 +292,7 @@ fn dims(module: SolverModule, step: Step, rows: u32) -> LaunchDims {
     }
 }
 
-impl<T: Element + Plain> Engine for Solver<T> {
+impl<T: Element + Plain, V: Element + Plain> Engine for Solver<T, V> {
     fn module(&self) -> SolverModule {
         self.module
     }
@@ -294,6 +350,10 @@ impl<T: Element + Plain> Engine for Solver<T> {
     }
 
     fn x(&mut self) -> Result<Vec<f64>, SolveError> {
+        let x = self.elements.get(&Pointer::Vector(Vector::X));
+        if x.is_some_and(DeviceBuffer::is_foreign) {
+            return Ok(vec![]);
+        }
         Ok(self.solution()?.into_iter().map(T::to_f64).collect())
     }
 }

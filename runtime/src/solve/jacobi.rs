@@ -4,12 +4,12 @@ use bsr_codegen::Refusal;
 
 use crate::{Bsr, Element};
 
-/// The inverses of the diagonal blocks, row-major, one after the other. Rows of a block beyond the edge of the matrix have
-/// ones on the diagonal.
+/// The inverses of the diagonal blocks in the type of the vectors, row-major, one after the other. Rows of a block beyond the
+/// edge of the matrix have ones on the diagonal.
 ///
 /// # Errors
 /// The first block that has no inverse, by its block row.
-pub fn inverses<T: Element>(a: &Bsr<T>) -> Result<Vec<T>, Refusal> {
+pub fn inverses<V: Element, T: Element>(a: &Bsr<V>) -> Result<Vec<T>, Refusal> {
     let side = a.block().0;
     let mut inverses = Vec::with_capacity(a.block_rows() * side * side);
     for block_row in 0..a.block_rows() {

@@ -31,6 +31,8 @@ pub use error::{Breakdown, SolveError};
 pub use gpu::Solver;
 pub use host::on_host;
 #[doc(hidden)]
+pub use host::on_host_into;
+#[doc(hidden)]
 pub use jacobi::inverses;
 pub use request::{Options, Preconditioner, Solution};
 #[cfg(feature = "simulator")]

@@ -85,8 +85,8 @@ impl Outcome {
 /// What the kernels of a solve are: the plan of the products, and the module of the vector kernels.
 ///
 /// # Errors
-/// A matrix that is not square, has larger blocks, or elements of another type than f64 and f32.
-pub(super) fn kernels<T: Element>(
+/// A matrix that is not square or has larger blocks, vectors of another type than f64 and f32, and values wider than that.
+pub(super) fn kernels<V: Element, T: Element>(
     structure: &Structure,
     method: Method,
     preconditioner: Preconditioner,
@@ -126,14 +126,17 @@ pub(super) fn kernels<T: Element>(
         other => other,
     };
     let module = SolverModule::new(method, T::DTYPE, block).ok_or_else(|| {
-        Refusal::new(format!("solvers compute in f64 or f32, and A has values in {}", T::DTYPE))
-            .help("cast A and b to f32")
+        Refusal::new(format!("vectors of solvers are of f64 or f32, and b is of {}", T::DTYPE))
+            .help("cast b to f32; A may have values in f32, f16 or bf16 then")
     })?;
-    let text = format!(
-        "bm = {bm}, bn = 1, bk = {bk}, mma = scalar, dtype = {}, b_layout = col, c_layout = col, lanes = {}",
-        T::DTYPE,
-        lanes(structure)
-    );
+    let types = if V::DTYPE == T::DTYPE {
+        format!("dtype = {}", T::DTYPE)
+    } else {
+        format!("a = {}, b = {}", V::DTYPE, T::DTYPE)
+    };
+    let lanes = lanes(structure);
+    let text =
+        format!("bm = {bm}, bn = 1, bk = {bk}, mma = scalar, {types}, b_layout = col, c_layout = col, lanes = {lanes}");
     let spec: KernelSpec = text.parse().map_err(|error| Refusal::of(&text, error))?;
     let plan = Plan::new(&spec).map_err(|error| Refusal::of(&text, error))?;
     Ok((plan, module))

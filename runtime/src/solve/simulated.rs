@@ -20,30 +20,30 @@ use crate::simulated::{Blocks, DEFAULT_CLUSTERS, Simulator};
 use crate::{Bsr, Element};
 
 /// Solves A x = b on the simulator, and says what is wrong with the launches; nothing is launched after a finding, and
-/// what was found until then is no solution.
+/// what was found until then is no solution. The values of A may be of a narrower type than b.
 ///
 /// # Errors
 /// As [`Solver::solve`](super::Solver::solve).
-pub fn simulate<T: Element>(
-    a: &Bsr<T>,
+pub fn simulate<V: Element, T: Element>(
+    a: &Bsr<V>,
     (method, preconditioner): (Method, Preconditioner),
     (b, x0): (&[T], Option<&[T]>),
     options: &mut Options<'_>,
 ) -> Result<(Solution<T>, Vec<Finding>), SolveError> {
-    let (plan, module) = kernels::<T>(a.structure(), method, preconditioner)?;
+    let (plan, module) = kernels::<V, T>(a.structure(), method, preconditioner)?;
     check_lengths(a.rows(), b.len(), x0.map(<[T]>::len))?;
     let text = plan.ptx();
     let product = Launcher::read(&plan, text.text(), text.entry(), DEFAULT_CLUSTERS).map_err(SimulatedError::from)?;
     let vectors = parse(&module.ptx()).map_err(SimulatedError::from)?;
     let mut memory = GlobalMemory::new();
-    let values = upload(&mut memory, T::to_bytes(a.values()));
-    let matrix = Blocks::new(a.structure(), T::DTYPE, values);
+    let values = upload(&mut memory, V::to_bytes(a.values()));
+    let matrix = Blocks::new(a.structure(), V::DTYPE, values);
     let mut addresses = BTreeMap::new();
     for pointer in module.memory() {
         let content = match pointer {
             Pointer::Vector(Vector::R) => T::to_bytes(b),
             Pointer::Vector(Vector::X) => x0.map_or_else(|| T::to_bytes(&vec![T::ZERO; a.rows()]), T::to_bytes),
-            Pointer::Inverse => T::to_bytes(&jacobi::inverses(a)?),
+            Pointer::Inverse => T::to_bytes(&jacobi::inverses::<V, T>(a)?),
             poisoned => vec![0xFF; module.bytes(poisoned, a.rows() as u32) as usize],
         };
         addresses.insert(pointer, upload(&mut memory, content));
@@ -79,8 +79,16 @@ impl<T: Element> Simulated<'_, T> {
 
     fn dense(&self, vector: Vector) -> UntypedDense<BufferId> {
         let (rows, ptr) = (self.rows(), self.at(Pointer::Vector(vector)));
-        let dtype = self.matrix.dtype();
-        UntypedDense { ptr, dtype, rows, cols: 1, layout: Layout::ColMajor, ld: rows, foreign: false, on: None }
+        UntypedDense {
+            ptr,
+            dtype: T::DTYPE,
+            rows,
+            cols: 1,
+            layout: Layout::ColMajor,
+            ld: rows,
+            foreign: false,
+            on: None,
+        }
     }
 
     fn numbers(&self, pointer: Pointer) -> Vec<f64> {

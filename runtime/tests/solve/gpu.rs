@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bsr_runtime::gpu::{Device, Plain};
 use bsr_runtime::solve::{Method, Options, Preconditioner, Solver, simulate};
 use bsr_runtime::{Bsr, Element, Structure};
+use half::{bf16, f16};
 
-use crate::problem::{Case, cases, residual};
+use crate::problem::{Case, cases, mixed_cases, residual};
 
 /// The device, which one test has at a time; none where there is none, which is said.
 fn device(test: &str) -> Option<(Device, MutexGuard<'static, ()>)> {
@@ -25,9 +26,9 @@ fn device(test: &str) -> Option<(Device, MutexGuard<'static, ()>)> {
 }
 
 /// Solves twice, with the same bits, and as the simulator does.
-fn solves<T: Element + Plain>(device: &Device, case: Case, rtol: f64) {
-    let (a, b) = (case.matrix::<T>(), case.right_hand_side::<T>());
-    let mut solver = Solver::new(device, &a, case.method, case.preconditioner).unwrap();
+fn solves<V: Element + Plain, T: Element + Plain>(device: &Device, case: Case, rtol: f64) {
+    let (a, b) = (case.matrix::<V>(), case.right_hand_side::<T>());
+    let mut solver = Solver::<T, V>::mixed(device, &a, case.method, case.preconditioner).unwrap();
     let mut solve = |chunk| {
         let mut norms = vec![];
         let mut callback = |norm| norms.push(norm);
@@ -50,8 +51,13 @@ fn solves<T: Element + Plain>(device: &Device, case: Case, rtol: f64) {
 fn every_case_on_a_gpu() {
     let Some((device, _turn)) = device("every_case_on_a_gpu") else { return };
     for case in cases() {
-        solves::<f64>(&device, case, 1e-10);
-        solves::<f32>(&device, case, 1e-4);
+        solves::<f64, f64>(&device, case, 1e-10);
+        solves::<f32, f32>(&device, case, 1e-4);
+    }
+    for case in mixed_cases() {
+        solves::<f32, f64>(&device, case, 1e-10);
+        solves::<f16, f64>(&device, case, 1e-10);
+        solves::<bf16, f32>(&device, case, 1e-4);
     }
 }
 

@@ -76,8 +76,13 @@ impl Case {
     }
 }
 
+/// One method after the other on blocks of 3 x 3 and 8 x 8, for values of other types than the vectors.
+pub(crate) fn mixed_cases() -> impl Iterator<Item = Case> {
+    cases().into_iter().filter(|case| [3, 8].contains(&case.side))
+}
+
 /// |b - A x| / |b| by the reference.
-pub(crate) fn residual<T: Element>(a: &Bsr<T>, solution: &Solution<T>, b: &[T]) -> f64 {
+pub(crate) fn residual<V: Element, T: Element>(a: &Bsr<V>, solution: &Solution<T>, b: &[T]) -> f64 {
     let x = Dense::from_vec(a.rows(), 1, Layout::ColMajor, a.rows(), solution.x.clone()).unwrap();
     let product = reference::multiply(a, &x).unwrap();
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();

@@ -58,7 +58,9 @@ fn what_no_solve_takes_is_refused_in_words() {
     }
     let half = Bsr::<half::f16>::from_structure(Structure::empty(4, 4, (2, 2)).unwrap(), vec![]).unwrap();
     let text = on_host(&half, CG, (&[half::f16::ONE; 4], None), &mut Options::default()).unwrap_err().to_string();
-    assert!(text.contains("A has values in f16"), "{text}");
+    assert!(text.contains("b is of f16") && text.contains("help: "), "{text}");
+    let text = on_host(&unit, CG, (&[1.0_f32; 4], None), &mut Options::default()).unwrap_err().to_string();
+    assert!(text.contains("f64 are not multiplied with a B of f32") && text.contains("help: "), "{text}");
     for (options, word) in [
         (Options { rtol: -1.0, ..Options::default() }, "rtol = -1"),
         (Options { atol: f64::NAN, ..Options::default() }, "atol = NaN"),
@@ -106,6 +108,6 @@ fn zeros() {
         assert_eq!(solution.x, [1.0, 2.0, 0.0, 0.0]);
     }
     let nothing = Bsr::<f64>::from_structure(Structure::empty(0, 0, (2, 2)).unwrap(), vec![]).unwrap();
-    let (solution, _) = simulate(&nothing, JACOBI, (&[], None), &mut Options::default()).unwrap();
+    let (solution, _) = simulate(&nothing, JACOBI, (&[0.0_f64; 0][..], None), &mut Options::default()).unwrap();
     assert!(solution.converged && solution.x.is_empty());
 }

@@ -2,11 +2,12 @@
 
 use bsr_runtime::Element;
 use bsr_runtime::solve::{Method, Options, Preconditioner, on_host, simulate};
+use half::{bf16, f16};
 
-use crate::problem::{Case, cases, residual};
+use crate::problem::{Case, cases, mixed_cases, residual};
 
-fn solves<T: Element>(case: Case, rtol: f64) {
-    let (a, b) = (case.matrix::<T>(), case.right_hand_side::<T>());
+fn solves<V: Element, T: Element>(case: Case, rtol: f64) {
+    let (a, b) = (case.matrix::<V>(), case.right_hand_side::<T>());
     let request = (case.method, case.preconditioner);
     let mut norms = vec![];
     let mut callback = |norm| norms.push(norm);
@@ -26,12 +27,22 @@ fn solves<T: Element>(case: Case, rtol: f64) {
 
 #[test]
 fn every_case_in_f64() {
-    cases().into_iter().for_each(|case| solves::<f64>(case, 1e-10));
+    cases().into_iter().for_each(|case| solves::<f64, f64>(case, 1e-10));
 }
 
 #[test]
 fn every_case_in_f32() {
-    cases().into_iter().for_each(|case| solves::<f32>(case, 1e-4));
+    cases().into_iter().for_each(|case| solves::<f32, f32>(case, 1e-4));
+}
+
+/// The system is that of the values as they are stored: it is solved to the tolerance of the vectors.
+#[test]
+fn values_of_narrower_types() {
+    for case in mixed_cases() {
+        solves::<f32, f64>(case, 1e-10);
+        solves::<f16, f64>(case, 1e-10);
+        solves::<bf16, f32>(case, 1e-4);
+    }
 }
 
 /// The preconditioner makes of a badly scaled matrix one that takes fewer iterations.
@@ -40,7 +51,7 @@ fn block_jacobi_saves_iterations() {
     for method in Method::ALL {
         let iterations = [Preconditioner::None, Preconditioner::BlockJacobi].map(|preconditioner| {
             let case = Case { rows: 400, side: 3, method, preconditioner };
-            let (a, b) = (case.matrix::<f64>(), case.right_hand_side());
+            let (a, b) = (case.matrix::<f64>(), case.right_hand_side::<f64>());
             on_host(&a, (method, preconditioner), (&b, None), &mut Options::default()).unwrap().iterations
         });
         assert!(iterations[1] < iterations[0], "{method:?}: {iterations:?}");
@@ -52,7 +63,7 @@ fn block_jacobi_saves_iterations() {
 fn every_run_gives_the_same_bits() {
     for method in Method::ALL {
         let case = Case { rows: 121, side: 2, method, preconditioner: Preconditioner::BlockJacobi };
-        let (a, b) = (case.matrix::<f64>(), case.right_hand_side());
+        let (a, b) = (case.matrix::<f64>(), case.right_hand_side::<f64>());
         let run = |chunk, max_iterations, x0: Option<&[f64]>| {
             let mut options = Options { chunk, max_iterations, ..Options::default() };
             simulate(&a, (method, case.preconditioner), (&b, x0), &mut options).unwrap().0
@@ -72,7 +83,7 @@ fn every_run_gives_the_same_bits() {
 #[test]
 fn long_vectors() {
     let case = Case { rows: 140_001, side: 1, method: Method::Cg, preconditioner: Preconditioner::BlockJacobi };
-    let (a, b) = (case.matrix::<f64>(), case.right_hand_side());
+    let (a, b) = (case.matrix::<f64>(), case.right_hand_side::<f64>());
     let request = (case.method, case.preconditioner);
     let options = || Options { max_iterations: Some(1), ..Options::default() };
     let (solution, findings) = simulate(&a, request, (&b, None), &mut options()).unwrap();

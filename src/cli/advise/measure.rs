@@ -128,13 +128,13 @@ fn one(
 
 /// The product with the blocks of the candidate alone, in the order of the file.
 fn problem(candidate: &Candidate, weights: &Weights, args: &WeightsArgs, n: usize) -> Result<DrawnProblem, Failure> {
-    let bad = |error| Failure::bad_input(format!("{}: {error}", args.file.display()));
+    let bad = |error| Failure::bad_input(format!("{}: {error}", args.place().display()));
     // Values that every type holds; what f32 holds of them is more than a measurement needs.
     let largest = weights.sparse.largest();
     let factor = if largest > 0.0 { 1.0 / largest } else { 1.0 };
     let (blocks, _): (Bsr<f32>, _) =
         weights.sparse.clone().scaled(factor).to_bsr_within(&candidate.original.structure).map_err(bad)?;
-    Ok(DrawnProblem::of(&args.file, Sparse::from_bsr(&blocks), n, args.seed)?)
+    Ok(DrawnProblem::of(&args.place(), Sparse::from_bsr(&blocks), n, args.seed)?)
 }
 
 /// Kernels for this block that the device runs.

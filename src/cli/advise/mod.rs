@@ -25,6 +25,7 @@ Examples:
   bsr advise layer.safetensors --tensor mlp.up.weight --keep 0.25 --n 8192
   bsr advise weights.smtx --blocks 16x16,32x32,64x64 --json advice.json
   bsr advise bcsstk13.mtx --dtype f64
+  bsr advise --field elasticity:16x16x16
 
 For each block size: the number of stored blocks and the fill-in (stored values per nonzero), also with reordered \
 rows, and the time of one product. TFLOP/s count useful operations: 2 * nonzeros * N. Dense is the whole \
@@ -37,9 +38,9 @@ pub(super) struct Args {
     /// Columns of the dense matrix that the matrix is multiplied by. [default: 4096; 1 with f32 and f64]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 27), value_name = "COLUMNS")]
     n: Option<u32>,
-    /// The type of all matrices: f16, bf16, f32 or f64.
-    #[arg(long, default_value = "f16", value_parser = dtype)]
-    dtype: Dtype,
+    /// The type of all matrices: f16, bf16, f32 or f64. [default: f16; f64 with --field]
+    #[arg(long, value_parser = dtype)]
+    dtype: Option<Dtype>,
     /// The block sizes to compare, ROWSxCOLUMNS. [default: 13 from 8x64 to 256x128; 1x1 to 8x8 with f32 and f64]
     #[arg(long, value_parser = block, value_delimiter = ',', value_name = "RxC,..")]
     blocks: Vec<(usize, usize)>,
@@ -65,12 +66,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let outputs = Outputs::new([("--json", args.json.as_ref())], [args.weights.file.as_path()], &args.replace)?;
+    let outputs = Outputs::new([("--json", args.json.as_ref())], args.weights.input(), &args.replace)?;
     let out = &mut *outputs.answers(out);
     let progress = Progress::new();
     progress.step("reading");
     let weights = args.weights.load()?;
-    let is_science = matches!(args.dtype, Dtype::F32 | Dtype::F64);
+    let dtype = args.dtype.unwrap_or(if args.weights.is_of_field() { Dtype::F64 } else { Dtype::F16 });
+    let is_science = matches!(dtype, Dtype::F32 | Dtype::F64);
     let blocks = match args.blocks.is_empty() {
         true if is_science => &SMALL_BLOCKS[..],
         true => &BLOCKS[..],
@@ -89,7 +91,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         n: args.n.unwrap_or(if is_science { 1 } else { 4096 }) as usize,
         keep: args.weights.keep(),
         reorder: !args.no_reorder,
-        dtype: args.dtype,
+        dtype,
     };
     let (card, _) = match &device {
         Ok(device) => model::for_gpu(&device.info().name, None),

@@ -7,7 +7,7 @@ use crate::Element;
 use crate::solve::error::SolveError;
 use crate::solve::request::Outcome;
 
-impl<T: Element> System<'_, T> {
+impl<V: Element, T: Element> System<'_, V, T> {
     pub(super) fn gmres(
         &self,
         b: &[f64],

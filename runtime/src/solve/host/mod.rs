@@ -10,28 +10,47 @@ use super::jacobi;
 use super::request::{Options, Outcome, Preconditioner, Solution, check_lengths, kernels};
 use crate::{Bsr, Element};
 
-/// Solves A x = b on the CPU, with vectors and sums in f64.
+/// Solves A x = b on the CPU, with vectors and sums in f64. The values of A may be of a narrower type than b.
 ///
 /// # Errors
 /// [`SolveError::Refused`], [`SolveError::Breakdown`].
-pub fn on_host<T: Element>(
-    a: &Bsr<T>,
-    (method, preconditioner): (Method, Preconditioner),
+pub fn on_host<V: Element, T: Element>(
+    a: &Bsr<V>,
+    request: (Method, Preconditioner),
     (b, x0): (&[T], Option<&[T]>),
     options: &mut Options<'_>,
 ) -> Result<Solution<T>, SolveError> {
-    let (_, module) = kernels::<T>(a.structure(), method, preconditioner)?;
-    check_lengths(a.rows(), b.len(), x0.map(<[T]>::len))?;
-    let inverse = (preconditioner == Preconditioner::BlockJacobi).then(|| jacobi::inverses(a)).transpose()?;
-    let system = System { a, inverse };
-    let wide = |vector: &[T]| vector.iter().map(|value| value.to_f64()).collect::<Vec<_>>();
-    let mut x = x0.map_or_else(|| vec![0.0; a.rows()], wide);
-    let outcome = system.solve(module.method(), &wide(b), &mut x, options)?;
-    Ok(outcome.with(x.into_iter().map(T::from_f64).collect()))
+    let mut x = x0.map_or_else(|| vec![T::ZERO; a.rows()], <[T]>::to_vec);
+    let (iterations, residual, converged) = on_host_into(a, request, (b, &mut x), options)?;
+    Ok(Solution { x, iterations, residual, converged })
 }
 
-struct System<'a, T> {
-    a: &'a Bsr<T>,
+/// The same from the x that is there, into it, where a method has broken down also: iterations, the norm of the residual, and
+/// whether that is small enough.
+///
+/// # Errors
+/// As [`on_host`].
+#[doc(hidden)]
+pub fn on_host_into<V: Element, T: Element>(
+    a: &Bsr<V>,
+    (method, preconditioner): (Method, Preconditioner),
+    (b, x): (&[T], &mut [T]),
+    options: &mut Options<'_>,
+) -> Result<(usize, f64, bool), SolveError> {
+    let (_, module) = kernels::<V, T>(a.structure(), method, preconditioner)?;
+    check_lengths(a.rows(), b.len(), Some(x.len()))?;
+    let inverse = (preconditioner == Preconditioner::BlockJacobi).then(|| jacobi::inverses(a)).transpose()?;
+    let system = System::<V, T> { a, inverse };
+    let wide = |vector: &[T]| vector.iter().map(|value| value.to_f64()).collect::<Vec<_>>();
+    let mut found = wide(x);
+    let ended = system.solve(module.method(), &wide(b), &mut found, options);
+    x.iter_mut().zip(found).for_each(|(x, found)| *x = T::from_f64(found));
+    ended.map(|Outcome { iterations, residual, converged }| (iterations, residual, converged))
+}
+
+/// A matrix of values in `V`, and the inverses of its diagonal blocks in the type of the vectors.
+struct System<'a, V, T> {
+    a: &'a Bsr<V>,
     inverse: Option<Vec<T>>,
 }
 
@@ -82,7 +101,7 @@ impl Check<'_, '_> {
     }
 }
 
-impl<T: Element> System<'_, T> {
+impl<V: Element, T: Element> System<'_, V, T> {
     fn solve(
         &self,
         method: Method,
