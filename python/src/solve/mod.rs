@@ -54,9 +54,10 @@ fn run(
 ) -> PyResult<Ended> {
     let raised = RefCell::new(None);
     let call = |of: &Option<Py<PyAny>>, norm: Option<f64>| {
-        if let (Some(of), true) = (of, raised.borrow().is_none()) {
+        let is_over = raised.borrow().is_some();
+        if let Some(of) = of.as_ref().filter(|_| !is_over) {
             let called = Python::attach(|py| norm.map_or_else(|| of.call0(py), |norm| of.call1(py, (norm,))));
-            *raised.borrow_mut() = called.err();
+            raised.replace(called.err());
         }
     };
     let mut tell = |norm: f64| call(&listeners.tell, Some(norm));
@@ -68,7 +69,6 @@ fn run(
     options.callback = listeners.tell.as_ref().map(|_| &mut tell as &mut dyn FnMut(f64));
     options.watch = listeners.look.as_ref().map(|_| &mut look as &mut dyn FnMut(&[f64]));
     let solved = solve(&mut options);
-    drop(options);
     raised.into_inner().map_or(Ok(()), Err)?;
     match solved {
         Ok((iterations, _, converged)) => Ok((iterations, i32::from(!converged))),

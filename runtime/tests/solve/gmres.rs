@@ -52,7 +52,7 @@ fn solved<T: Element>(
 fn flows_are_solved() {
     for (field, a, b) in flows() {
         for preconditioner in [Preconditioner::None, Preconditioner::BlockJacobi] {
-            // Short cycles stagnate on the reservoir, whose rows are balances of different scales.
+            // Short cycles stagnate on the reservoir: `short_cycles_stagnate_in_every_type`.
             let restarts = if matches!(field, Field::Euler(_)) { &[5, 20, 256][..] } else { &[256] };
             for restart in restarts.iter().copied() {
                 let request = (gmres(restart), preconditioner);
@@ -87,6 +87,28 @@ fn flows_in_f32() {
             assert!(solution.converged && found <= 2e-4, "{field:?}: {found:e} after {}", solution.iterations);
         }
     }
+}
+
+/// On the reservoir, whose rows are balances of different scales, a short cycle hardly reduces the residual, in f64 as in f32: it is
+/// the method, and no rounding. A cycle of all columns converges, in f32 as far as its condition lets it.
+#[test]
+fn short_cycles_stagnate_in_every_type() {
+    let (_, a, b) = flows().remove(1);
+    let (narrow, narrow_b) = (narrowed(&a), b.iter().map(|value| *value as f32).collect::<Vec<_>>());
+    let found = |restart| {
+        let request = (gmres(restart), Preconditioner::BlockJacobi);
+        let options = || Options { rtol: 1e-9, max_iterations: Some(120), ..Options::default() };
+        let (solution, findings) = simulate(&narrow, request, (&narrow_b, None), &mut options()).unwrap();
+        assert!(findings.is_empty(), "{findings:#?}");
+        let host = on_host(&a, request, (&b, None), &mut options()).unwrap();
+        [residual(&narrow, &solution, &narrow_b), residual(&a, &host, &b)]
+    };
+    for restart in [5, 20] {
+        let [in_f32, in_f64] = found(restart);
+        assert!(in_f64 > 0.8 && (in_f32 - in_f64).abs() <= 1e-3 * in_f64, "{restart}: {in_f32:e}, {in_f64:e}");
+    }
+    let [in_f32, in_f64] = found(72);
+    assert!(in_f64 <= 1e-9 && in_f32 <= 1e-2, "{in_f32:e}, {in_f64:e}");
 }
 
 /// A cycle of one iteration minimizes along the residual, so that a matrix which turns it by a right angle is never solved.
