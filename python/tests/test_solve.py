@@ -185,7 +185,9 @@ def test_what_maxiter_counts(rng, place) -> None:
     for maxiter, kind, iterations in [(3, "pr_norm", 12), (3, "legacy", 3), (3, "x", 3)]:
         theirs, ours = [], []
         options = {"rtol": 0, "restart": 4, "maxiter": maxiter, "callback_type": kind}
-        x, info = scipy.sparse.linalg.gmres(a, b, callback=lambda found: theirs.append(np.copy(found)), **options)
+        x, info = scipy.sparse.linalg.gmres(
+            a, b, callback=lambda found, of=theirs: of.append(np.copy(found)), **options
+        )
         found, ended = bsr.solve(*moved(place, a, b), method="gmres", M=None, callback=ours.append, **options)
         assert ended == info == maxiter and len(ours) == len(theirs) == iterations
         assert host(found) == pytest.approx(x, rel=1e-6)
