@@ -8,7 +8,7 @@ Matrices    from_dense, from_field, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, matmul, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
 Systems     solve: conjugate gradients, BiCGStab and GMRES
 Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
-            paged_attention, PageTable
+            attention_varlen, attention_workspace, paged_attention, PageTable
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
 Models      bsr_gemm.transformers, bsr_gemm.stk: names of other libraries (with these, or with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
@@ -24,7 +24,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ._lib._attention import attention, simulate_attention
+from ._lib._attention import attention, attention_workspace, simulate_attention
 from ._lib._batches import Batch, linear_batch
 from ._lib._epilogues import ACTIVATIONS
 from ._lib._fields import from_field
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ._lib._flex import flex_attention
     from ._lib._pages import PageTable, paged_attention
     from ._lib._sanitize import SanitizeError, SanitizeReport, TensorMap, sanitize
+    from ._lib._sequences import attention_varlen
 
 __all__ = [
     "ACTIVATIONS",
@@ -73,6 +74,8 @@ __all__ = [
     "Sweep",
     "__version__",
     "attention",
+    "attention_varlen",
+    "attention_workspace",
     "block_sparse_attention",
     "bsr_gemm",
     "empty_cache",
@@ -123,6 +126,7 @@ _LATER = {
     "nn": ".nn",
     "DeviceMask": "._lib._device_masks",
     "DevicePattern": "._lib._device_patterns",
+    "attention_varlen": "._lib._sequences",
     "block_sparse_attention": "._lib._block_sparse",
     "flex_attention": "._lib._flex",
     "PageTable": "._lib._pages",
@@ -143,5 +147,5 @@ def __getattr__(name: str) -> Any:
 
 if "torch" in sys.modules:
     # Exported programs find their operators, and PyTorch's compiler what it takes as constants.
-    for _name in ("_block_sparse", "_float8"):
+    for _name in ("_block_sparse", "_float8", "_ranges"):
         importlib.import_module(f"._lib.{_name}", __name__)

@@ -286,3 +286,43 @@ def test_one_graph_chooses_the_best_blocks_of_all_scores() -> None:
         scores.normal_()
         graph.replay()
         assert torch.equal(out, bsr.attention(*given, AttentionMask.top_k(scores, sizes, block, count=2)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_whole_way_from_means_of_blocks_to_attention(device, causal) -> None:
+    """Means of blocks, scores of pairs of blocks, the best of each row, lists, attention and its gradient: on a GPU one captured
+    graph, whose queries and keys, and so its blocks, are others in each replay."""
+    sizes, block = (ROWS * SIDE, ROWS * SIDE), (SIDE, SIDE)
+    q, k, v = (x.requires_grad_() for x in tensors(device, *sizes))
+    scores = torch.zeros(2, 4, ROWS, ROWS, device=device)
+    mask = DeviceMask.top_k(scores, sizes, block, count=2, causal=causal)
+    do = torch.randn_like(q)
+
+    def step():
+        with torch.no_grad():
+            of_q, of_k = (x.unflatten(2, (-1, SIDE)).float().mean(3) for x in (q, k))
+            torch.matmul(of_q, of_k.mT, out=scores)
+        mask.changed()
+        out = bsr.attention(q, k, v, mask)
+        return out, *torch.autograd.grad(out, (q, k, v), do)
+
+    replay, found = (None, step()) if device == "cpu" else captured(step)
+    chosen = set()
+    for seed in range(3):
+        with torch.no_grad():
+            for x, y in zip((q, k, v), tensors(device, *sizes)):
+                x.copy_(y.roll(seed + 1, 2) * (1 + seed))
+        if replay is None:
+            found = step()
+        else:
+            replay.replay()
+        best = DeviceMask.top_k(scores.clone(), sizes, block, count=2, causal=causal).to_mask()
+        chosen.add(best.key)
+        plain = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+        out = bsr.attention(*plain, best)
+        expected = (out, *torch.autograd.grad(out, plain, do))
+        tolerance = 0 if device == "cpu" else 2e-2
+        for ours, theirs in zip(found, expected):
+            torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
+    assert len(chosen) > 1, "the blocks are others in each replay"

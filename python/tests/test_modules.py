@@ -60,8 +60,10 @@ _tuning
 _attention_torch
 _attention_known
 _block_sparse
+_ranges
 _layers
 _attention
+_sequences
 _captured
 _flex _flex_graph
 _pages

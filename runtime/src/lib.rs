@@ -55,6 +55,8 @@ pub use element::{Element, e4m3, e5m2};
 pub use epilogue::{Inputs, Results};
 pub use extents::Extents;
 pub use features::Features;
+#[doc(hidden)]
+pub use generate::Documents;
 pub use generate::{Field, Pattern};
 pub use kernel::{Kernel, KernelError, Launcher, Loaded};
 pub use permutation::Permutation;

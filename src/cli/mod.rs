@@ -19,6 +19,7 @@
 //! through `database`, and everything that is printed through `escape`.
 
 mod advise;
+mod attention;
 mod backend;
 mod bench;
 mod block_sizes;

@@ -31,7 +31,7 @@ pub(super) struct ProblemArgs {
     #[arg(long, value_parser = side(), value_name = "COLUMNS")]
     k: Option<usize>,
     /// The stored blocks of the sparse operand: random:DENSITY, topk:BLOCKS (in each block row), window:FRACTION (around the
-    /// diagonal), causal, or powerlaw:DENSITY. [default: random:0.25; with the simulator's default sizes topk:4, or fewer if
+    /// diagonal), causal, powerlaw:DENSITY, documents:ROWS or causal_documents:ROWS (of as many rows in the mean). [default: random:0.25; with the simulator's default sizes topk:4, or fewer if
     /// blocks are large]
     #[arg(long)]
     pattern: Option<Pattern>,
@@ -48,7 +48,8 @@ pub(super) struct ProblemArgs {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Heads of Q, with op = attention: --m is then the number of queries, --n that of keys, and the pattern is that of Q K^T. A
-    /// score is computed in all blocks; with a causal pattern, only in those on the diagonal.
+    /// score is computed in all blocks; with a causal pattern, only in those on the diagonal. With documents, vectors of the score
+    /// called first_key and end_key are the keys of each query's document, and the score is computed where not every pair counts.
     /// [default: 16; fewer on the simulator]
     #[arg(long, value_parser = side(), value_name = "HEADS")]
     heads: Option<usize>,

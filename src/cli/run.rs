@@ -12,6 +12,7 @@ use bsr_trial::problem::fill_in_words;
 use bsr_trial::request::Defaults;
 use bsr_trial::subject::Subject;
 use bsr_trial::verify::{Tolerance, Verification};
+use bsr_tuner::pick::Gpu;
 
 use super::device::{self, DeviceChoice, Opened};
 use super::exit::{Exit, Failure};
@@ -20,7 +21,7 @@ use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::Planned;
 use super::work_args::WorkArgs;
-use super::{line, say, simulate};
+use super::{attention, line, say, simulate};
 
 /// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
 #[derive(Debug, clap::Args)]
@@ -32,6 +33,9 @@ Examples:
 
   bsr run \"bm = 512, bn = 128, bk = 112\" --device sim --trace pipeline.json
   bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx; bsr bench SPEC --ptx k.ptx
+
+Of an attention whose spec says nothing but what is computed, the cost model chooses how many heads share a tile, how far \
+keys are divided, and the keys of a step, where that should be faster: `chosen` names the kernel.
 
 C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without \
 a GPU the PTX runs on the simulator, which computes the same product and exits with 1 on a race or another defect; \
@@ -72,8 +76,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         _ => Defaults::Gpu,
     };
     let subject = args.work.problem.subject(defaults, planned.spec())?;
-    let about = subject.about(planned.spec())?;
     line(out, "spec", planned.spec())?;
+    let planned = match chosen(args, &planned, &*subject, opened.as_ref().ok())? {
+        Some((chosen, words)) => {
+            line(out, "chosen", words)?;
+            chosen
+        }
+        None => planned,
+    };
+    let about = subject.about(planned.spec())?;
     line(out, "problem", &about.problem)?;
     line(out, about.name, &about.sparse)?;
     if let Some(fill_in) = &about.fill_in {
@@ -97,6 +108,23 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         }
         Err(none) => without(&none, args, &planned, out),
     }
+}
+
+/// The kernel that is chosen where the spec leaves that open, and the text is its own.
+fn chosen(
+    args: &Args,
+    planned: &Planned,
+    subject: &dyn Subject,
+    opened: Option<&Opened>,
+) -> Result<Option<(Planned, String)>, Failure> {
+    if args.work.ptx.path().is_some() {
+        return Ok(None);
+    }
+    let gpu = match opened {
+        Some(Opened::Gpu(device)) => device.info().into(),
+        _ => Gpu::default(),
+    };
+    attention::chosen(planned.spec(), subject, gpu)
 }
 
 fn on(

@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use bsr_codegen::spec::{Key, SpecErrors};
 use bsr_codegen::{Dtype, KernelSpec, Op};
-use bsr_runtime::attention::{Mask, Shape};
+use bsr_runtime::attention::{Mask, Sequences, Shape};
 use bsr_runtime::read::{self, LONGEST_SIDE, Sparse};
-use bsr_runtime::{Extents, Pattern, Structure};
+use bsr_runtime::{Documents, Extents, Pattern, Structure};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -66,6 +66,12 @@ impl Facts {
     /// Which operand is sparse.
     pub fn op(&self) -> Op {
         self.0.op
+    }
+
+    /// Whether the product is an attention, of heads.
+    #[doc(hidden)]
+    pub fn has_heads(&self) -> bool {
+        self.0.op.is_of_heads()
     }
 
     /// Rows and columns of a block.
@@ -317,12 +323,29 @@ impl Workload {
         Ok(shape)
     }
 
+    /// The sequences that a pattern of documents packs along queries and keys; none of another one.
+    ///
+    /// # Errors
+    /// More keys than a score numbers.
+    pub fn sequences(&self) -> Result<Option<Sequences>, Failure> {
+        let Source::Mask { pattern, .. } = &self.source else { return Ok(None) };
+        let pattern = pattern.parse().map_err(Failure::bad_input)?;
+        let Some(Documents { rows, columns, causal }) = Documents::of(pattern, (self.m, self.n), self.seed) else {
+            return Ok(None);
+        };
+        let packed = Sequences::new(&rows, &columns, (self.m, self.n))?;
+        Ok(Some(if causal { packed.causal() } else { packed }))
+    }
+
     /// The blocks of Q K^T that an attention computes. Where the kernel has a score, it is computed in all of them, of a
-    /// causal pattern in those on the diagonal alone.
+    /// causal pattern in those on the diagonal alone, and of documents where not every pair is of one.
     ///
     /// # Errors
     /// As [`Workload::structure`].
     pub fn mask(&self) -> Result<Mask, Failure> {
+        if let Some(packed) = self.sequences()?.filter(|_| self.spec().score.is_some()) {
+            return Ok(packed.mask(self.facts.block())?);
+        }
         let (spec, structure) = (self.spec(), self.structure()?);
         let (bm, bk) = structure.block();
         let is_causal = match &self.source {

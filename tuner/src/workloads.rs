@@ -7,13 +7,14 @@ use bsr_runtime::Pattern;
 use bsr_runtime::read::LONGEST_SIDE;
 use serde::Deserialize;
 
-use crate::{Facts, Source, Workload};
+use crate::{Facts, Heads, Source, Workload};
 
 /// The lists that come with the project.
-const NAMED: [(&str, &str); 4] = [
+const NAMED: [(&str, &str); 5] = [
     ("public", include_str!("../workloads/public.toml")),
     ("held-out", include_str!("../workloads/held-out.toml")),
     ("blocks", include_str!("../workloads/blocks.toml")),
+    ("attention", include_str!("../workloads/attention.toml")),
     ("calibrate", include_str!("../workloads/calibrate.toml")),
 ];
 
@@ -33,10 +34,13 @@ struct Entry {
     kernel: Facts,
     #[serde(default = "side")]
     m: usize,
-    #[serde(default = "side")]
-    n: usize,
-    #[serde(default = "side")]
-    k: usize,
+    /// As many as M of an attention, whose keys these are.
+    n: Option<usize>,
+    /// Of an attention the columns of Q and K, which its kernel says.
+    k: Option<usize>,
+    heads: Option<usize>,
+    key_heads: Option<usize>,
+    batch: Option<usize>,
     pattern: OneOrMore,
     #[serde(default)]
     seed: u64,
@@ -48,6 +52,9 @@ enum OneOrMore {
     One(String),
     More(Vec<String>),
 }
+
+/// Heads of which nothing is said.
+const HEADS: usize = 16;
 
 /// A side of which nothing is said.
 fn side() -> usize {
@@ -64,7 +71,7 @@ pub fn find(name: &str) -> Result<Vec<Workload>, Refusal> {
     }
     let text = bsr_runtime::read::text(Path::new(name), LONGEST)
         .map_err(|error| Refusal::of(format_args!("no list of workloads `{name}`"), error))
-        .map_err(|refusal| refusal.help("a .toml file, or one of: public, held-out, blocks, calibrate"))?;
+        .map_err(|refusal| refusal.help("a .toml file, or one of: public, held-out, blocks, attention, calibrate"))?;
     from_toml(name, &text)
 }
 
@@ -86,23 +93,49 @@ impl Entry {
     /// Its workloads, as the flags of a command would have them.
     ///
     /// # Errors
-    /// A side that no matrix has, or words that are no pattern.
+    /// A side that no matrix has, heads of a product, or words that are no pattern.
     fn workloads(self) -> Result<Vec<Workload>, String> {
-        let Self { kernel: facts, m, n, k, pattern, seed } = self;
-        for (side, length) in [("m", m), ("n", n), ("k", k)] {
-            if !(1..=LONGEST_SIDE).contains(&length) {
-                return Err(format!("{side} = {length}\n  help: at least 1 and at most {LONGEST_SIDE}"));
-            }
-        }
+        let (m, n, k, heads) = self.sides()?;
+        let Self { kernel: facts, pattern, seed, .. } = self;
         let patterns = match pattern {
             OneOrMore::One(one) => vec![one],
             OneOrMore::More(more) => more,
         };
+        let source = |words| match heads {
+            Some(heads) => Source::Mask { pattern: words, heads },
+            None => Source::Pattern(words),
+        };
         let workload = |words: String| match words.parse::<Pattern>() {
-            Ok(_) => Ok(Workload { facts, m, n, k, source: Source::Pattern(words), seed }),
+            Ok(_) => Ok(Workload { facts, m, n, k, source: source(words), seed }),
             Err(error) => Err(format!("pattern = \"{words}\": {error}")),
         };
         patterns.into_iter().map(workload).collect()
+    }
+
+    /// M, N and K, and the heads of an attention.
+    fn sides(&self) -> Result<(usize, usize, usize, Option<Heads>), String> {
+        let of_heads = [("heads", self.heads), ("key_heads", self.key_heads), ("batch", self.batch)];
+        let of_heads = of_heads.into_iter().filter_map(|(name, size)| Some((name, size?)));
+        let is_attention = self.kernel.has_heads();
+        if let Some((name, _)) = of_heads.clone().next().filter(|_| !is_attention) {
+            return Err(format!("{name} is of attentions\n  help: `op = attention` in the kernel, or drop it"));
+        }
+        let depth = self.kernel.spec(0).score_depth() as usize;
+        let (n, k) = match is_attention {
+            true => (self.n.unwrap_or(self.m), depth),
+            false => (self.n.unwrap_or_else(side), self.k.unwrap_or_else(side)),
+        };
+        if is_attention && self.k.is_some_and(|k| k != depth) {
+            return Err(format!("k = {:?}, and the kernel has {depth} columns of Q and K\n  help: drop k", self.k));
+        }
+        for (side, length) in [("m", self.m), ("n", n), ("k", k)].into_iter().chain(of_heads) {
+            if !(1..=LONGEST_SIDE).contains(&length) {
+                return Err(format!("{side} = {length}\n  help: at least 1 and at most {LONGEST_SIDE}"));
+            }
+        }
+        let heads = self.heads.unwrap_or(HEADS);
+        let of = Heads { batch: self.batch.unwrap_or(1), heads, key_heads: self.key_heads.unwrap_or(heads) };
+        Ok((self.m, n, k, is_attention.then_some(of)))
     }
 }
 
@@ -150,6 +183,29 @@ mod tests {
             assert!(error(more).contains(words), "{}", error(more));
         }
         assert!(from_toml("a.toml", "workload = []").unwrap_err().to_string().contains("no workload"));
+    }
+
+    #[test]
+    fn attentions_have_heads() {
+        let list = find("attention").unwrap();
+        assert!(list.len() >= 17);
+        for workload in &list {
+            let Source::Mask { heads, .. } = &workload.source else { panic!("{workload:?}") };
+            assert_eq!(workload.shape().unwrap().heads, heads.heads);
+            assert_eq!(workload.k, workload.spec().score_depth() as usize);
+            assert!(workload.pattern().unwrap().unwrap().nnzb() > 0);
+        }
+        let depths = list.iter().map(|workload| (workload.k, workload.spec().bn));
+        let depths: HashSet<(usize, u32)> = depths.collect();
+        assert!([(64, 64), (96, 96), (192, 128), (256, 256)].iter().all(|of| depths.contains(of)), "{depths:?}");
+        let error = |kernel: &str, more: &str| {
+            let text = format!("[[workload]]\nkernel = '{kernel}'\npattern = 'causal'\n{more}");
+            from_toml("a.toml", &text).unwrap_err().to_string()
+        };
+        assert!(error("bm = 64, bk = 64", "heads = 3").contains("heads is of attentions"));
+        let attention = "op = attention, bm = 64, bn = 64, bk = 64";
+        assert!(error(attention, "batch = 0").contains("batch = 0\n  help: at least 1"));
+        assert!(error(attention, "k = 65").contains("64 columns of Q and K"));
     }
 
     #[test]

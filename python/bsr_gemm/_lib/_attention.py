@@ -33,6 +33,7 @@ class _How(TypedDict, total=False):
     sinks: Tensor | None
     out: Tensor | None
     lse_base: Literal["e", 2]
+    workspace: Tensor | None
 
 
 @overload
@@ -66,6 +67,7 @@ def attention(
     sinks: Tensor | None = None,
     out: Tensor | None = None,
     lse_base: Literal["e", 2] = "e",
+    workspace: Tensor | None = None,
 ) -> Any:
     """``softmax(scale * q k^T) v``, where ``q k^T`` is computed in the blocks of a mask alone.
 
@@ -96,8 +98,10 @@ def attention(
     exponentials, that of the sink included, problems x heads x queries: the natural one, or with ``lse_base=2`` the binary one.
 
     ``out`` and, where it is a tensor, ``lse`` get the results, which then have no gradient; ``out`` is in the order of ``layout``.
+    Where keys are divided, ``workspace`` takes the sums that CTAs pass on to each other: :func:`attention_workspace` elements, zeros
+    before the first call with it.
     """
-    if out is None and isinstance(lse, bool) and not _arrays.in_graph():
+    if out is None and workspace is None and isinstance(lse, bool) and not _arrays.in_graph():
         how = (causal, mask, score, softcap, scale, lse, layout, block, split, lse_base)
         found = _known().attention(q, k, v, pattern, how, numbers, sinks)
         if found is not None:
@@ -107,8 +111,36 @@ def attention(
     from ._results import Results
 
     call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
-    results = Results(call.in_order(out), lse, lse_base)
+    results = Results(call.in_order(out), lse, lse_base, workspace)
     return _attention_torch.attention(call, results, split_of(split), sinks)
+
+
+def attention_workspace(
+    q: Any,
+    k: Any,
+    v: Any,
+    pattern: Any = None,
+    *,
+    causal: bool = False,
+    mask: str | None = None,
+    score: str | None = None,
+    softcap: float | None = None,
+    numbers: Mapping[str, Any] | Sequence[float] = (),
+    scale: float | None = None,
+    layout: Layout = "bhsd",
+    block: tuple[int, int] = (128, 128),
+    split: Literal["auto"] | int | None = None,
+    sinks: Tensor | None = None,
+) -> int:
+    """How many elements the ``workspace`` of such a call of :func:`attention` has: 0 where no keys are divided, as on the CPU.
+
+    The tensor is a vector of float32 that is zeros before the first call with it. It serves calls with tensors of the same shapes and
+    the same settings, one after the other on one stream, and is not written by anything else between them.
+    """
+    from . import _attention_torch
+
+    call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+    return _attention_torch.workspace(call, split_of(split), sinks)
 
 
 @functools.cache

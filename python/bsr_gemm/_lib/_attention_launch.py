@@ -66,10 +66,12 @@ def direct(
 ) -> tuple[Tensor, Tensor] | None:
     """The attention where tensors of these shapes were given before; None where they were not.
 
-    ``further`` are the score's vectors, as many as it has, then sinks where there are any; ``given`` are tensors for O and LSE,
-    each None where it is a new one. Nothing here is looked at twice: a call costs the host little more than the launch.
+    ``further`` are the score's vectors, as many as it has, then sinks where there are any; ``given`` are tensors for O, for LSE, and
+    a workspace, each None where it is a new one. Nothing here is looked at twice: a call costs the host little more than the launch.
     """
-    out, lse = given or (None, None)
+    out, lse, workspace = given or (None, None, None)
+    if workspace is not None:
+        return None
     tensors = (q, k, v) if out is None else (q, k, v, out)
     ready = _ready.get(_key(tensors, how, split, further))
     places = None if ready is None else _places(tensors)
@@ -110,16 +112,20 @@ def attention(
         operands = [_addressable(tensor) for tensor in (q, k, v)]
         result = _addressable(out)
         loaded = _kernel(index, specs(mask, q, k, v, closure, split, has_sinks))
-        work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
+        workspace = None if given is None else given[2]
+        work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape), workspace is not None)
         read = [vector_of(vector) for vector in further]
         extents = [_extent(vector) for vector in read[: len(read) - has_sinks]]
         ready = _native.ReadyAttention(loaded, work, _layouts([*operands, result]), scale, list(numbers), extents)
-        launch = mask.launching(ready.launch) if mask.on_device else ready.launch
+        launch = ready.launch
+        if workspace is not None:
+            launch = functools.partial(ready.launch_in, (workspace.data_ptr(), workspace.numel()))
+        launch = mask.launching(launch) if mask.on_device else launch
         at_q, at_k, at_v, at_o = (tensor.data_ptr() for tensor in (*operands, result))
         launch(at_q, at_k, at_v, at_o, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in read))
         if result is not out:
             out.copy_(result)
-        elif all(tensor is given for tensor, given in zip(operands, (q, k, v))):
+        elif workspace is None and all(tensor is given for tensor, given in zip(operands, (q, k, v))):
             of_results = tuple(out.shape), out.stride(), tuple(sums.shape)
             tensors = (q, k, v) if given is None or given[0] is None else (q, k, v, out)
             _cache(_key(tensors, how, split, further), (launch, *of_results))
@@ -281,12 +287,24 @@ def _extent(vector: Tensor) -> tuple[str, int, str]:
     return _arrays.kind_of(vector), vector.numel(), per
 
 
-def _work_of(index: int, loaded: Any, mask: Any, q: tuple, v: tuple) -> Any:
+def _work_of(index: int, loaded: Any, mask: Any, q: tuple, v: tuple, brings_workspace: bool = False) -> Any:
     def make() -> Any:
-        work, of = (loaded.listed, mask.on_gpu(index)) if mask.on_device else (loaded.work, mask._native)
-        return work(of, list(q), list(v))
+        if mask.on_device:
+            return loaded.listed(mask.on_gpu(index), list(q), list(v))
+        how = (True,) if brings_workspace else ()
+        return loaded.work(mask._native, list(q), list(v), *how)
 
-    return _gpu.cached(_work, (loaded, mask.key, q, v), make)
+    return _gpu.cached(_work, (loaded, mask.key, q, v, brings_workspace), make)
+
+
+def workspace(
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, closure: str | None, split: str | None, has_sinks: bool
+) -> int:
+    """Elements of f32 of a workspace for such an attention."""
+    index = q.device.index
+    with _gpu.OnDevice(index):
+        loaded = _kernel(index, specs(mask, q, k, v, closure, split, has_sinks))
+        return _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape), True).workspace
 
 
 def forget_mask(key: str) -> None:

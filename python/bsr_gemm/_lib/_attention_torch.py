@@ -32,7 +32,7 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any) -> An
     results.check(q, v, is_plain)
     settings = (call.key, call.closure, call.scale, call.numbers, results.wants_sums or wants_gradient)
     if not wants_gradient and _is_launch(q, k, v):
-        given = (results.out, results.sums) if results.given else None
+        given = (results.out, results.sums, results.workspace) if results.given else None
         out, sums = _attention_cuda(q, k, v, sinks, *settings, call.vectors, split, given)
     else:
         how = (*settings[:3], list(call.numbers), settings[4])
@@ -43,6 +43,18 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any) -> An
     out, sums = results.written(out, sums, is_plain and not _torch.is_dynamo_compiling())
     out = call.as_given(out)
     return (out, sums) if results.wants_sums else out
+
+
+def workspace(call: Call, split: str | None, sinks: Any) -> int:
+    """Elements of f32 that CTAs of a call pass on to each other; none where it is no launch on a GPU."""
+    q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
+    if not _is_launch(q, k, v) or 0 in (*q.shape, *v.shape):
+        return 0
+    from . import _attention_launch
+
+    _check(q, k, v)
+    found = _found(q, k, call.key)
+    return _attention_launch.workspace(q, k, v, found, call.closure, split, sinks is not None)
 
 
 def _is_launch(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -91,7 +103,7 @@ def _words(tensor: Tensor) -> str:
 def _places(q: Tensor, v: Tensor, lse: bool, given: Any = None) -> tuple[Tensor, Tensor]:
     """The outputs: those that are given, and new ones. A new O has the layout of Q."""
     dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
-    out, sums = given or (None, None)
+    out, sums, _ = given or (None, None, None)
     if out is None:
         # Of the columns of V where those are others: rows of heads side by side, or heads of rows.
         rows_first = q.shape[1] > 1 and q.stride(1) < q.stride(2)

@@ -180,7 +180,7 @@ def _mask(key: tuple) -> DeviceMask:
         mask = _captured.get(key) or _masks.pop(key, None)
         if mask is None:
             raise Error(
-                "a CUDA graph captures a block_sparse_attention of sizes that no call before it had, and memory is allocated in a first call\n"
+                "a CUDA graph captures an attention to lists on the GPU of sizes that no call before it had, and memory is allocated in a first call\n"
                 "  help: call it once before the capture"
             )
         _captured[key] = mask

@@ -96,6 +96,13 @@ class AttentionMask:
     def from_pairs(sizes: tuple[int, int], block: tuple[int, int], pairs: bytes) -> AttentionMask: ...
     @staticmethod
     def top_k(sizes: tuple[int, int], block: tuple[int, int], scores: bytes, count: int) -> AttentionMask: ...
+    @staticmethod
+    def sequences(
+        starts: tuple[list[int], list[int]],
+        sizes: tuple[int, int],
+        block: tuple[int, int],
+        window: tuple[int | None, int | None],
+    ) -> tuple[AttentionMask, bytes, bytes]: ...
     sizes: tuple[int, int]
     block: tuple[int, int]
     sharing: str
@@ -127,12 +134,13 @@ class DevicePages:
 @final
 class LoadedAttention:
     spec: str
-    def work(self, mask: AttentionMask, q: list[int], v: list[int]) -> AttentionWork: ...
+    def work(self, mask: AttentionMask, q: list[int], v: list[int], brings_workspace: bool = ...) -> AttentionWork: ...
     def listed(self, mask: DeviceMask, q: list[int], v: list[int]) -> AttentionWork: ...
     def paged(self, pages: DevicePages, q: list[int], v: list[int]) -> AttentionWork: ...
 
 @final
-class AttentionWork: ...
+class AttentionWork:
+    workspace: int
 
 @final
 class ReadyAttention:
@@ -146,6 +154,9 @@ class ReadyAttention:
         vectors: list[tuple[str, int, str]],
     ) -> ReadyAttention: ...
     def launch(self, q: int, k: int, v: int, o: int, sums: int, stream: int, *vectors: int) -> None: ...
+    def launch_in(
+        self, workspace: tuple[int, int], q: int, k: int, v: int, o: int, sums: int, stream: int, *vectors: int
+    ) -> None: ...
 
 @final
 class LoadedGradient:

@@ -1,6 +1,8 @@
 //! Which blocks of Q K^T are computed.
 
-use bsr_runtime::attention::{BlockList, Mask, Sharing};
+use std::ops::Range;
+
+use bsr_runtime::attention::{AttentionError, BlockList, Mask, Sequences, Sharing};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -72,6 +74,27 @@ impl AttentionMask {
     ) -> PyResult<Self> {
         let scores: Vec<f32> = scores.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         Ok(Self { mask: py.detach(|| Mask::top_k(sizes, block, &scores, count)).map_err(refused)? })
+    }
+
+    /// The blocks of sequences that begin at such rows of Q and of K, where queries attend to keys at most so many places before
+    /// and after their own, and the first key of each query and the one behind its last, which are f32.
+    #[staticmethod]
+    fn sequences<'py>(
+        py: Python<'py>,
+        starts: (Vec<usize>, Vec<usize>),
+        sizes: (usize, usize),
+        block: (usize, usize),
+        window: (Option<usize>, Option<usize>),
+    ) -> PyResult<(Self, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let made = py.detach(|| {
+            let packed = Sequences::new(&starts.0, &starts.1, sizes)?.window(window.0, window.1);
+            Ok::<_, AttentionError>((packed.mask(block)?, packed.ranges()))
+        });
+        let (mask, ranges) = made.map_err(refused)?;
+        let bytes = |end: fn(&Range<usize>) -> usize| -> Bound<'py, PyBytes> {
+            PyBytes::new(py, &ranges.iter().flat_map(|range| (end(range) as f32).to_le_bytes()).collect::<Vec<u8>>())
+        };
+        Ok((Self { mask }, bytes(|range| range.start), bytes(|range| range.end)))
     }
 
     /// Queries and keys.

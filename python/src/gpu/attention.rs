@@ -33,9 +33,18 @@ impl LoadedAttention {
         self.launcher.plan().spec().to_string()
     }
 
-    /// Lists the work of a mask for Q and V of these sizes.
-    fn work(&self, py: Python<'_>, mask: &AttentionMask, q: [usize; 4], v: [usize; 4]) -> PyResult<AttentionWork> {
+    /// Lists the work of a mask for Q and V of these sizes; launches of it bring a workspace or not.
+    #[pyo3(signature = (mask, q, v, brings_workspace=false))]
+    fn work(
+        &self,
+        py: Python<'_>,
+        mask: &AttentionMask,
+        q: [usize; 4],
+        v: [usize; 4],
+        brings_workspace: bool,
+    ) -> PyResult<AttentionWork> {
         let pattern = py.detach(|| self.launcher.pattern(&mask.mask, shape(q, v))).map_err(refused)?;
+        let pattern = if brings_workspace { pattern.without_workspace() } else { pattern };
         Ok(AttentionWork { pattern: Arc::new(pattern) })
     }
 
@@ -62,6 +71,15 @@ pub(super) fn shape([batch, heads, queries, _]: [usize; 4], v: [usize; 4]) -> Sh
 #[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct AttentionWork {
     pattern: Arc<DevicePattern>,
+}
+
+#[pymethods]
+impl AttentionWork {
+    /// Elements of f32 of a workspace of the caller's.
+    #[getter]
+    fn workspace(&self) -> usize {
+        self.pattern.workspace_len()
+    }
 }
 
 /// An attention that only lacks its addresses.
@@ -111,21 +129,51 @@ impl ReadyAttention {
         stream: usize,
         vectors: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let vectors: Vec<u64> = vectors.extract()?;
-        match self.launcher.plan().spec().a {
-            Dtype::F16 => self.typed::<f16>([q, k, v, o], &vectors, sums, stream),
-            Dtype::BF16 => self.typed::<bf16>([q, k, v, o], &vectors, sums, stream),
-            other => Err(refused(format!("an attention of {other} is not launched from Python"))),
-        }
+        self.of_type([q, k, v, o], vectors, (sums, None), stream)
+    }
+
+    /// The same in a workspace of the caller's: its address and its elements of f32, which were zeros before the first launch.
+    #[pyo3(signature = (workspace, q, k, v, o, sums, stream, *vectors))]
+    #[allow(clippy::too_many_arguments)]
+    fn launch_in(
+        &self,
+        workspace: (u64, usize),
+        q: u64,
+        k: u64,
+        v: u64,
+        o: u64,
+        sums: u64,
+        stream: usize,
+        vectors: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        self.of_type([q, k, v, o], vectors, (sums, Some(workspace)), stream)
     }
 }
 
+/// Where LSE goes, 0 where it is not wanted, and the workspace of the caller's with its elements.
+type Further = (u64, Option<(u64, usize)>);
+
 impl ReadyAttention {
+    fn of_type(
+        &self,
+        addresses: [u64; 4],
+        vectors: &Bound<'_, PyTuple>,
+        further: Further,
+        stream: usize,
+    ) -> PyResult<()> {
+        let vectors: Vec<u64> = vectors.extract()?;
+        match self.launcher.plan().spec().a {
+            Dtype::F16 => self.typed::<f16>(addresses, &vectors, further, stream),
+            Dtype::BF16 => self.typed::<bf16>(addresses, &vectors, further, stream),
+            other => Err(refused(format!("an attention of {other} is not launched from Python"))),
+        }
+    }
+
     fn typed<T: Element + Plain>(
         &self,
         addresses: [u64; 4],
         vectors: &[u64],
-        sums: u64,
+        (sums, workspace): Further,
         stream: usize,
     ) -> PyResult<()> {
         // SAFETY: the caller of the launch vouches for the memory.
@@ -145,7 +193,9 @@ impl ReadyAttention {
         let held = unsafe { vectors_at(&self.vectors, vectors)? };
         let vectors = views(&held, &self.vectors);
         let inputs = Inputs::from((&q, &k, &v, self.scale)).scalars(&self.numbers).vectors(&vectors);
-        let inputs = inputs.sinks(sinks.as_ref());
+        // SAFETY: as above.
+        let mut workspace = workspace.map(|(at, len)| unsafe { DeviceBuffer::<f32>::foreign(&self.device, at, len) });
+        let inputs = inputs.sinks(sinks.as_ref()).workspace(workspace.as_mut());
         self.launcher.launch(stream, inputs, &self.pattern, &mut o, sums.as_mut()).map_err(refused)
     }
 }

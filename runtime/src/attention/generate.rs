@@ -106,6 +106,26 @@ impl Mask {
         Self::new((structure.rows(), structure.cols()), structure.block(), Sharing::All, vec![list])
     }
 
+    /// One pattern for all heads, where each query attends to a range of keys: blocks with a pair that counts, partial where
+    /// some pair does not. It takes as long as there are queries and blocks.
+    ///
+    /// # Errors
+    /// As [`Mask::by_rule`], and [`AttentionError::Mask`] for a range beyond the keys.
+    pub fn by_ranges(keys: usize, (bm, bk): (usize, usize), ranges: &[Range<usize>]) -> Result<Self, AttentionError> {
+        if let Some(query) = ranges.iter().position(|range| range.end > keys) {
+            let fact = format!("query {query} attends to keys {:?} of {keys}", ranges[query]);
+            return Err(AttentionError::mask(fact, "ranges that end with the last key"));
+        }
+        let mut list = BlockList { indptr: vec![0], ..BlockList::default() };
+        if bm > 0 && bk > 0 {
+            for of_row in ranges.chunks(bm) {
+                has_room(&list.indices, keys.div_ceil(bk))?;
+                add_row(&mut list, of_row, keys, bk);
+            }
+        }
+        Self::new((ranges.len(), keys), (bm, bk), Sharing::All, vec![list])
+    }
+
     /// All blocks.
     ///
     /// # Errors
@@ -280,4 +300,36 @@ impl Mask {
         }
         Self::new(sizes, block, Sharing::All, vec![list])
     }
+}
+
+/// Adds the row of blocks whose queries have these ranges of keys.
+fn add_row(list: &mut BlockList, ranges: &[Range<usize>], keys: usize, bk: usize) {
+    let stored = |range: &Range<usize>| range.start / bk..range.end.div_ceil(bk);
+    // The last block is whole where the range ends with the keys.
+    let whole = |range: &Range<usize>| {
+        range.start.div_ceil(bk)..if range.end == keys { keys.div_ceil(bk) } else { range.end / bk }
+    };
+    let present = || ranges.iter().filter(|range| !range.is_empty());
+    let Some(first) = present().map(|range| stored(range).start).min() else {
+        list.indptr.push(list.indices.len() as u32);
+        return;
+    };
+    let end = present().map(|range| stored(range).end).max().unwrap_or(first);
+    // How many queries begin and end to have a block, and to have all of it.
+    let mut changes = vec![[0_i64; 2]; end - first + 1];
+    for range in present() {
+        for (of, columns) in [stored(range), whole(range)].into_iter().enumerate().filter(|(_, of)| !of.is_empty()) {
+            changes[columns.start - first][of] += 1;
+            changes[columns.end - first][of] -= 1;
+        }
+    }
+    let mut now = [0; 2];
+    for (at, change) in changes.iter().enumerate() {
+        now = [now[0] + change[0], now[1] + change[1]];
+        if now[0] > 0 {
+            list.indices.push((first + at) as u32);
+            list.partial.push(now[1] < ranges.len() as i64);
+        }
+    }
+    list.indptr.push(list.indices.len() as u32);
 }

@@ -11,7 +11,7 @@ use super::{AttentionError, AttentionWork, DeviceMask, DevicePages, HeadOrder, M
 use super::{listed, pages};
 use crate::Element;
 use crate::gpu::{CheckedIndex, Device, DeviceBuffer, DevicePtr, DeviceVector, Function, Plain, StreamRef};
-use crate::launcher::{Listed, UploadedWork};
+use crate::launcher::{Listed, UploadedWork, Workspaces};
 use crate::lists::Table;
 use crate::machine::{self, Lists};
 use crate::operation;
@@ -102,6 +102,7 @@ pub struct Inputs<'i, T: Plain> {
     scalars: &'i [f32],
     vectors: &'i [ScoreVector<'i>],
     sinks: Option<&'i DeviceVector<f32>>,
+    workspace: Option<&'i mut DeviceBuffer<f32>>,
 }
 
 impl<'i, T: Plain> Inputs<'i, T> {
@@ -123,11 +124,19 @@ impl<'i, T: Plain> Inputs<'i, T> {
     pub fn sinks(self, sinks: impl Into<Option<&'i DeviceVector<f32>>>) -> Self {
         Self { sinks: sinks.into(), ..self }
     }
+
+    /// The same with a workspace of the caller's for a kernel with `split`: [`DevicePattern::workspace_len`] elements that were zeros
+    /// before the first launch with it. It belongs to one kernel, whose launches follow each other on one stream: between two of
+    /// them it is what the first one left.
+    #[must_use]
+    pub fn workspace(self, workspace: impl Into<Option<&'i mut DeviceBuffer<f32>>>) -> Self {
+        Self { workspace: workspace.into(), ..self }
+    }
 }
 
 impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)> for Inputs<'i, T> {
     fn from((q, k, v, scale): (&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)) -> Self {
-        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[], sinks: None }
+        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[], sinks: None, workspace: None }
     }
 }
 
@@ -156,7 +165,30 @@ impl DevicePattern {
     /// # Errors
     /// What a launch answers.
     pub fn make_lists<'s>(&self, stream: impl Into<StreamRef<'s>>) -> Result<(), AttentionError> {
-        self.lists(stream.into()).map(drop)
+        // Any address: nothing is launched that passes sums on.
+        self.lists(stream.into(), Some(0)).map(drop)
+    }
+
+    /// Elements of a [workspace of the caller's](Inputs::workspace), of 4 bytes: a place for the sums of each part of a tile's keys
+    /// that one CTA passes on to another. 0 where no keys are divided.
+    pub fn workspace_len(&self) -> usize {
+        self.workspaces().bytes() / size_of::<f32>()
+    }
+
+    /// The same pattern for launches that bring a [workspace](Inputs::workspace): the one that was allocated with it is freed. A
+    /// launch without one allocates it again.
+    #[must_use]
+    pub fn without_workspace(self) -> Self {
+        self.workspaces().free();
+        self
+    }
+
+    fn workspaces(&self) -> &Workspaces {
+        match &self.lists {
+            Work::Host(work, _) => work.workspaces(),
+            Work::Device(_, listed) => listed.workspaces(),
+            Work::Pages(_, lists) => lists.1.workspaces(),
+        }
     }
 
     /// Where the page table is, and its sizes.
@@ -167,17 +199,44 @@ impl DevicePattern {
         }
     }
 
-    /// CTAs that get work, and where heads, tiles and steps are, which are listed on `stream` first where that is to be done.
-    fn lists(&self, stream: StreamRef<'_>) -> Result<machine::Work<DevicePtr>, AttentionError> {
+    /// CTAs that get work, and where heads, tiles and steps are, which are listed on `stream` first where that is to be done. The
+    /// workspace is the stream's unless one is given.
+    fn lists(
+        &self,
+        stream: StreamRef<'_>,
+        workspace: Option<DevicePtr>,
+    ) -> Result<machine::Work<DevicePtr>, AttentionError> {
         Ok(match &self.lists {
-            Work::Host(work, steps) => (work.grid, Lists { columns: Some(steps.ptr()), ..work.lists(stream)? }),
+            Work::Host(work, steps) => {
+                (work.grid, Lists { columns: Some(steps.ptr()), ..work.lists_in(stream, workspace)? })
+            }
             Work::Device(mask, listed) => listed.enqueue(stream, mask.pattern(), false, mask.flags().1)?,
             Work::Pages(pages, lists) => {
                 let (now, lengths) = pages.enqueue(stream, &lists.0)?;
                 let index = CheckedIndex { rows: lengths, columns: lengths, blocks: lengths };
-                lists.1.make(stream, now, (&index, None), (pages.kernels(), pages.device()))?
+                lists.1.make(stream, now, (&index, None), (pages.kernels(), pages.device()), workspace)?
             }
         })
+    }
+
+    /// Where a workspace of the caller's is.
+    ///
+    /// # Errors
+    /// [`AttentionError::Size`] of another length.
+    fn given(&self, workspace: Option<&mut DeviceBuffer<f32>>) -> Result<Option<DevicePtr>, AttentionError> {
+        let Some(workspace) = workspace else { return Ok(None) };
+        let (found, wanted) = (workspace.len(), self.workspace_len());
+        match found == wanted {
+            true => Ok(Some(workspace.ptr())),
+            false => Err(AttentionError::size(
+                format!("the workspace has {found} elements of f32"),
+                format!(
+                    "the launch passes on sums of {} bytes, {wanted} elements of 4 bytes",
+                    self.workspaces().bytes()
+                ),
+                "`DevicePattern::workspace_len` elements, zeros before the first launch",
+            )),
+        }
     }
 }
 
@@ -294,7 +353,8 @@ impl Launcher {
         lse: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
         let stream = stream.into();
-        let Inputs { tensors, scale, scalars, vectors, sinks } = inputs.into();
+        let Inputs { tensors, scale, scalars, vectors, sinks, workspace } = inputs.into();
+        let workspace = pattern.given(workspace)?;
         let (tensors, o) = ((tensors.map(DeviceTensor::placed), T::DTYPE), output.placed());
         let lse = lse.map(|lse| (lse.ptr(), lse.len()));
         let vectors = vectors.iter().map(|vector| (vector.ptr(), vector.extent()));
@@ -310,10 +370,10 @@ impl Launcher {
         // have found to be those of the problem; the pattern was made for this kernel and these sizes, or is checked and
         // listed on this stream ahead of the launch, so that no step is beyond the keys, and no entry of a page table that is
         // read is beyond its row; what an entry says is a coordinate of TMA, which bounds it. O and LSE are borrowed mutably, and
-        // the workspace is this stream's.
+        // the workspace is this stream's, or borrowed mutably and as large as the pattern asks.
         unsafe {
             operation::launch(&mut gpu.on(stream), self.plan(), &operands, |_| {
-                let (grid, lists) = pattern.lists(stream)?;
+                let (grid, lists) = pattern.lists(stream, workspace)?;
                 Ok((grid, Lists { probes: gpu.rings(), ..lists }))
             })
         }

@@ -19,6 +19,7 @@ mod mask;
 mod operands;
 mod pages;
 mod reference;
+mod sequences;
 mod shape;
 #[cfg(feature = "simulator")]
 mod simulate;
@@ -49,6 +50,7 @@ pub use mask::{BlockList, Mask, Sharing};
 pub use pages::HostPages;
 pub use pages::{DevicePages, PageShape};
 pub use reference::{Attended, reference, reference_of, reference_rows};
+pub use sequences::Sequences;
 pub use shape::{HeadOrder, Shape};
 #[cfg(feature = "simulator")]
 pub use simulate::{SimulatedAttention, Simulation, simulate};

@@ -1,9 +1,10 @@
 //! Sparsity patterns to test and to measure with.
 //!
 //! A [`Pattern`] is a word of the command line (`random:0.25`, `topk:16`, `window:0.06`, `causal`,
-//! `powerlaw:0.05`); with a shape, a block size and a seed it gives a [`Structure`]. The same seed gives the
+//! `powerlaw:0.05`, `documents:1000`); with a shape, a block size and a seed it gives a [`Structure`]. The same seed gives the
 //! same structure on every platform. A [`Field`] is a matrix with its values, as a scientific field solves with.
 
+mod documents;
 mod fields;
 mod text;
 
@@ -12,6 +13,8 @@ use std::ops::Range;
 
 use rand::seq::{SliceRandom, index};
 
+#[doc(hidden)]
+pub use documents::Documents;
 pub use fields::Field;
 
 use crate::bsr::check_offsets;
@@ -36,6 +39,15 @@ pub enum Pattern {
     /// proportional to 1 / r, rounded and at most all of a row; rows in random order, random columns.
     /// D in 0..=1.
     PowerLaw(f64),
+    /// `documents:L`: documents of 1 to 2 L - 1 rows, drawn until the rows are full, and of as many columns in a square matrix:
+    /// every block that holds an element whose row and column are of one document. With `causal_documents:L` the columns of a
+    /// row end at its own place, where the last row of a document is at the place of its last column.
+    Documents {
+        /// Rows in the mean.
+        mean: usize,
+        /// Whether columns end at a row's place.
+        causal: bool,
+    },
 }
 
 impl Pattern {
@@ -56,6 +68,10 @@ impl Pattern {
             Self::Window(fraction) => window(&shape, fraction),
             Self::Causal => causal(&shape),
             Self::PowerLaw(density) => power_law(&shape, density, seed),
+            Self::Documents { .. } => match Documents::of(self, (rows, cols), seed) {
+                Some(documents) => documents.structure(&shape),
+                None => Ok(shape),
+            },
         }
     }
 }

@@ -68,6 +68,35 @@ fn window_follows_the_scaled_diagonal() {
 }
 
 #[test]
+fn documents_are_blocks_of_the_diagonal() {
+    for (text, mean, causal) in [("documents:70", 70, false), ("causal_documents:40", 40, true)] {
+        for (rows, cols, (bm, bk)) in [(500, 500, (64, 32)), (333, 333, (16, 48)), (7, 7, (3, 2)), (100, 300, (16, 16))]
+        {
+            let s = structure(text, rows, cols, (bm, bk));
+            let documents = Documents::of(Pattern::Documents { mean, causal }, (rows, cols), 11).unwrap();
+            let own = |starts: &[usize], at: usize| starts.partition_point(|start| *start <= at) - 1;
+            let pair = |row: usize, column: usize| {
+                let (of_row, of_column) = (own(&documents.rows, row), own(&documents.columns, column));
+                let place = row + documents.columns[of_row + 1];
+                of_row == of_column && (!causal || column + documents.rows[of_row + 1] <= place)
+            };
+            for row in 0..s.block_rows() {
+                let has = |column: &i32| {
+                    let first = *column as usize * bk;
+                    let rows = row * bm..((row + 1) * bm).min(rows);
+                    rows.clone().any(|row| (first..(first + bk).min(cols)).any(|column| pair(row, column)))
+                };
+                let expected: Vec<i32> = (0..s.block_cols() as i32).filter(has).collect();
+                assert_eq!(s.col_idx()[s.blocks_of(row)], expected, "{text}, {rows} x {cols}, row {row}");
+            }
+            assert!(documents.rows.windows(2).all(|ends| (1..2 * mean).contains(&(ends[1] - ends[0]))));
+            assert_eq!((documents.rows.last(), documents.columns.last()), (Some(&rows), Some(&cols)));
+        }
+    }
+    assert!("documents:0".parse::<Pattern>().unwrap_err().to_string().contains("documents without rows"));
+}
+
+#[test]
 fn causal_is_the_lower_triangle_by_elements() {
     for (rows, cols, (bm, bk)) in [(64, 64, (16, 16)), (70, 50, (16, 8)), (50, 200, (12, 20)), (7, 7, (3, 2))] {
         let s = structure("causal", rows, cols, (bm, bk));
@@ -177,6 +206,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
         fraction.clone().prop_map(Pattern::Window),
         Just(Pattern::Causal),
         fraction.prop_map(Pattern::PowerLaw),
+        (1..300_usize, any::<bool>()).prop_map(|(mean, causal)| Pattern::Documents { mean, causal }),
     ]
 }
 
@@ -209,7 +239,7 @@ proptest! {
                         (density * (structure.block_rows() * structure.block_cols()) as f64).round() as usize
                     }
                     Pattern::TopK(count) => count * structure.block_rows(),
-                    Pattern::Window(_) | Pattern::Causal => structure.nnzb(),
+                    Pattern::Window(_) | Pattern::Causal | Pattern::Documents { .. } => structure.nnzb(),
                 };
                 prop_assert_eq!(structure.nnzb(), expected);
             }

@@ -20,6 +20,13 @@ impl FromStr for Pattern {
             "topk" => Self::TopK(number(text, value, "a whole number of blocks", "topk:16")?),
             "window" => Self::Window(number(text, value, "a decimal number", "window:0.06")?),
             "powerlaw" => Self::PowerLaw(number(text, value, "a decimal number", "powerlaw:0.05")?),
+            "documents" | "causal_documents" => {
+                let mean = number(text, value, "a whole number of rows", &format!("{name}:1000"))?;
+                if mean == 0 {
+                    return Err(Refusal::new(format!("`{text}`: documents without rows")).help("at least 1 row"));
+                }
+                Self::Documents { mean, causal: name == "causal_documents" }
+            }
             "causal" => match value {
                 None => Self::Causal,
                 Some(_) => {
@@ -27,7 +34,8 @@ impl FromStr for Pattern {
                 }
             },
             _ => {
-                let known = "random:DENSITY, topk:BLOCKS, window:FRACTION, causal or powerlaw:DENSITY";
+                let known = "random:DENSITY, topk:BLOCKS, window:FRACTION, causal, powerlaw:DENSITY, documents:ROWS or \
+                             causal_documents:ROWS";
                 return Err(Refusal::new(format!("`{text}` is not a pattern"))
                     .help(format!("write {known}, for instance random:0.25")));
             }
@@ -44,7 +52,7 @@ impl Pattern {
             Self::Random(value) => ("random", value),
             Self::Window(value) => ("window", value),
             Self::PowerLaw(value) => ("powerlaw", value),
-            Self::TopK(_) | Self::Causal => return Ok(()),
+            Self::TopK(_) | Self::Causal | Self::Documents { .. } => return Ok(()),
         };
         match (0.0..=1.0).contains(&value) {
             true => Ok(()),
@@ -54,12 +62,7 @@ impl Pattern {
     }
 }
 
-fn number<N: FromStr>(
-    text: &str,
-    value: Option<&str>,
-    wanted: &'static str,
-    example: &'static str,
-) -> Result<N, Refusal> {
+fn number<N: FromStr>(text: &str, value: Option<&str>, wanted: &'static str, example: &str) -> Result<N, Refusal> {
     let Some(value) = value else {
         return Err(Refusal::new(format!("`{text}`: the parameter is missing")).help(format!("write {example}")));
     };
@@ -77,6 +80,9 @@ impl fmt::Display for Pattern {
             Self::Window(fraction) => write!(f, "window:{fraction}"),
             Self::Causal => f.write_str("causal"),
             Self::PowerLaw(density) => write!(f, "powerlaw:{density}"),
+            Self::Documents { mean, causal } => {
+                write!(f, "{}documents:{mean}", if *causal { "causal_" } else { "" })
+            }
         }
     }
 }

@@ -86,8 +86,22 @@ impl UploadedWork {
         Self { pairs: Some(pairs), ..self }
     }
 
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        &self.workspaces
+    }
+
     /// What a launch on a stream reads of it; the workspace is the stream's.
     pub(crate) fn lists(&self, stream: StreamRef<'_>) -> Result<Lists<DevicePtr>, KernelError> {
+        self.lists_in(stream, None)
+    }
+
+    /// The same; the workspace is the stream's unless one is given.
+    pub(crate) fn lists_in(
+        &self,
+        stream: StreamRef<'_>,
+        workspace: Option<DevicePtr>,
+    ) -> Result<Lists<DevicePtr>, KernelError> {
+        let workspace = workspace.map_or_else(|| self.workspaces.of(self.heads.device(), stream), Ok)?;
         let [columns, blocks] = match &self.pairs {
             Some(pairs) => pairs.each_ref().map(|list| Some(list.ptr())),
             None => [None; 2],
@@ -98,7 +112,7 @@ impl UploadedWork {
             heads: Some(self.heads.ptr()),
             tiles: Some(self.tiles.ptr()),
             stage_metadata: Some(self.stage_metadata.ptr()),
-            workspace: Some(self.workspaces.of(self.heads.device(), stream)?),
+            workspace: Some(workspace),
             ..Lists::default()
         })
     }

@@ -52,10 +52,15 @@ impl Listed {
     ) -> Result<Work<DevicePtr>, KernelError> {
         let now = pattern.now(stream)?;
         let index = pattern.enqueue(stream, now, by_columns)?;
-        self.make(stream, now, (&index, partial), (pattern.kernels(), pattern.device()))
+        self.make(stream, now, (&index, partial), (pattern.kernels(), pattern.device()), None)
     }
 
-    /// Enqueues the kernels that list, unless the lists are of these arrays: as [`Listed::enqueue`], of an index that was checked.
+    pub(crate) fn workspaces(&self) -> &Workspaces {
+        &self.workspaces
+    }
+
+    /// Enqueues the kernels that list, unless the lists are of these arrays: as [`Listed::enqueue`], of an index that was checked. The
+    /// workspace is the stream's unless one is given.
     ///
     /// # Errors
     /// What a launch answers.
@@ -65,6 +70,7 @@ impl Listed {
         now: Made,
         (index, partial): (&CheckedIndex<DevicePtr>, Option<DevicePtr>),
         (kernels, device): (&ListKernels, &Device),
+        workspace: Option<DevicePtr>,
     ) -> Result<Work<DevicePtr>, KernelError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if *made != Some(now) {
@@ -77,8 +83,8 @@ impl Listed {
             *made = Some(now);
         }
         let (grid, lists) = self.listing.lists(index);
-        let workspace = Some(self.workspaces.of(device, stream)?);
-        Ok((grid, Lists { workspace, ..lists }))
+        let workspace = workspace.map_or_else(|| self.workspaces.of(device, stream), Ok)?;
+        Ok((grid, Lists { workspace: Some(workspace), ..lists }))
     }
 }
 

@@ -23,6 +23,7 @@ pub use batch::{Batch, PreparedBatch};
 pub(crate) use gpu::Gpu;
 pub(crate) use gpu::UploadedWork;
 pub(crate) use listed::Listed;
+pub(crate) use workspaces::Workspaces;
 
 /// A machine with a kernel on it, and the work that it keeps between launches.
 pub(crate) trait Machine: Debug {

@@ -21,6 +21,16 @@ impl Workspaces {
         Ok(Self { bytes, made: Mutex::new(spare) })
     }
 
+    /// Bytes of each.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Frees those that no stream has used.
+    pub(crate) fn free(&self) {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).retain(|(owner, _)| owner.is_some());
+    }
+
     /// The workspace of a stream, made now or before; none where the work needs none.
     pub(crate) fn of(&self, device: &Device, stream: StreamRef<'_>) -> Result<DevicePtr, KernelError> {
         if self.bytes == 0 {

@@ -71,7 +71,7 @@ fn every_case_of_warps_on_a_gpu() {
     run(&device, cases.into_iter().flatten().filter(runs));
 }
 
-fn run(device: &Device, cases: impl Iterator<Item = Case>) {
+pub(crate) fn run(device: &Device, cases: impl Iterator<Item = Case>) {
     let cases: Vec<Case> = cases.collect();
     let fault = |case: &Case| {
         let checked = match plan(case).spec().a {

@@ -14,6 +14,7 @@ mod gradient;
 mod masks;
 mod refusals;
 mod score_gradients;
+mod sequences;
 mod simulated;
 mod table;
 mod warps;

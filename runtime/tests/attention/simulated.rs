@@ -10,7 +10,7 @@ use crate::table::{self, Case};
 use crate::warps;
 use crate::{Operands, plan, wrong};
 
-fn run(cases: Vec<Case>) {
+pub(crate) fn run(cases: Vec<Case>) {
     let faults: Vec<String> = cases.iter().enumerate().filter_map(|(number, case)| fault(number, case)).collect();
     assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), cases.len(), faults.join("\n"));
 }

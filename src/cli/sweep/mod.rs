@@ -69,7 +69,7 @@ pub(super) struct Args {
     /// what else is known of the product, if anything is.
     #[arg(long, value_parser = block, value_delimiter = ',', value_name = "RxC,..")]
     blocks: Vec<(usize, usize)>,
-    /// Sweep a list of problems instead: public, held-out, blocks, or a .toml file.
+    /// Sweep a list of problems instead: public, held-out, blocks, attention, or a .toml file.
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["kernel", "blocks", "m", "n", "k", "pattern", "matrix"])]
     workloads: Option<PathBuf>,
     /// The database, created if it does not exist. Several sweeps can write to one file at the same time.

@@ -236,6 +236,7 @@ fn command() {
         "problem",
         "work_args",
         "weights",
+        "attention",
         "roofs",
         "database",
         "parallel",

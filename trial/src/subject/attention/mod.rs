@@ -115,7 +115,11 @@ impl AttentionSubject {
             Source::Mask { pattern, .. } => pattern.clone(),
             source => source.to_string(),
         };
-        Ok(Problem { seed: workload.seed, ..Problem::new(spec, shape, mask, pattern)? })
+        let mut problem = Problem { seed: workload.seed, ..Problem::new(spec, shape, mask, pattern)? };
+        if let Some(packed) = workload.sequences()? {
+            problem.set_ranges(spec, &packed);
+        }
+        Ok(problem)
     }
 }
 

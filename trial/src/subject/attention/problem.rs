@@ -1,10 +1,11 @@
 //! What is attended to: sizes, mask, numbers, and tensors that are drawn.
 
+use bsr_codegen::epilogue::InputKind;
 use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
-    AttentionError, Coverage, HeadOrder, HostVector, Mask, ScoreInputs, Shape, Tensor, reference_of,
+    AttentionError, Coverage, HeadOrder, HostVector, Mask, ScoreInputs, Sequences, Shape, Tensor, reference_of,
 };
 use bsr_runtime::reference::{Bounds, Fused};
 
@@ -81,6 +82,20 @@ impl Problem {
             lengths: None,
             is_low: false,
             seed: 0,
+        }
+    }
+
+    /// Gives the vectors of the score that are called `first_key` and `end_key` the keys of each query of these sequences.
+    pub(super) fn set_ranges(&mut self, spec: &KernelSpec, packed: &Sequences) {
+        let [first, end] = packed.vectors();
+        let inputs = spec.score.map_or(&[][..], |score| score.program().inputs());
+        let names = inputs.iter().filter(|input| input.kind.is_vector()).map(|input| (input.name.as_str(), input.kind));
+        for (vector, (name, kind)) in self.vectors.iter_mut().zip(names) {
+            match (name, kind) {
+                ("first_key", InputKind::Rows(Dtype::F32)) => *vector = first.clone(),
+                ("end_key", InputKind::Rows(Dtype::F32)) => *vector = end.clone(),
+                _ => {}
+            }
         }
     }
 

@@ -86,14 +86,6 @@ fn check_page(spec: &KernelSpec, errors: &mut PlanErrors) {
         ));
         return;
     }
-    if spec.consumers == Some(1) {
-        errors.push(PlanError::new(
-            Key::Consumers.as_str(),
-            "pages and tiles of one consumer are not supported together",
-            "the lists that are made of lengths on the GPU have tiles of two or three consumers",
-            "consumers = 2",
-        ));
-    }
     let fits = |step: u32| {
         step > 0 && (step.is_multiple_of(page) || page.is_multiple_of(step)) && spec.bk.is_multiple_of(step)
     };
