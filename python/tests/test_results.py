@@ -92,3 +92,42 @@ def test_what_is_no_result_is_refused() -> None:
             bsr.attention(q, k, v, **how)
     with pytest.raises(bsr.Error, match="out is given, and a gradient is wanted"):
         bsr.attention(q.clone().requires_grad_(), k, v, out=torch.empty_like(q))
+
+
+def test_a_workspace_on_the_cpu_is_not_needed() -> None:
+    inputs = drawn(3, 200)
+    workspace = torch.zeros(bsr.attention_workspace(*inputs, split="auto"))
+    assert workspace.numel() == 0
+    with torch.no_grad():
+        assert torch.equal(bsr.attention(*inputs, workspace=workspace), bsr.attention(*inputs))
+    for words, how in {
+        "workspace is a list": {"workspace": [0.0]},
+        r"workspace is \[2, 3\] of torch.float32": {"workspace": torch.zeros(2, 3)},
+        r"workspace is \[4\] of torch.float64": {"workspace": torch.zeros(4, dtype=torch.float64)},
+    }.items():
+        with pytest.raises(bsr.Error, match=words) as error:
+            bsr.attention(*inputs, **how)
+        assert "help: " in str(error.value)
+    with pytest.raises(bsr.Error, match="a gradient is wanted"):
+        bsr.attention(*(x.requires_grad_() for x in inputs), workspace=workspace)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("split", ["auto", 4])
+def test_a_workspace_of_the_caller_takes_the_sums(split) -> None:
+    inputs, mask = drawn(2, 20_000, "cuda"), Mask.full((2, 20_000), (64, 128))
+    expected, sums = bsr.attention(*inputs, mask, lse=True, split=split)
+    elements = bsr.attention_workspace(*inputs, mask, split=split)
+    assert elements > 0
+    workspace = torch.zeros(elements, device="cuda")
+    out, lse = torch.empty_like(expected), torch.empty_like(sums)
+    for number in range(3):
+        # A stream that has seen no launch: a workspace that is not given would be allocated for it.
+        with torch.cuda.stream(torch.cuda.Stream()):
+            before = torch.cuda.mem_get_info()[0]
+            bsr.attention(*inputs, mask, split=split, out=out.zero_(), lse=lse.zero_(), workspace=workspace)
+            torch.cuda.synchronize()
+            assert number == 0 or torch.cuda.mem_get_info()[0] == before
+        assert torch.equal(out, expected) and torch.equal(lse, sums)
+    with pytest.raises(bsr.Error, match=f"the workspace has {elements - 1} elements"):
+        bsr.attention(*inputs, mask, split=split, workspace=workspace[:-1])

@@ -19,6 +19,7 @@ mod simulated;
 mod table;
 mod warps;
 mod work;
+mod workspace;
 
 use bsr_codegen::{Dtype, Plan};
 use bsr_runtime::Element;

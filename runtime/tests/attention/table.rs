@@ -413,6 +413,10 @@ pub(crate) fn paged() -> Vec<Case> {
     add("bn = 64, bk = 96, page = 16, d = 96, split = 4", [3, 1], 40, &[97, 95]);
     add("bn = 192, bk = 128, page = 128, consumers = 2, stages = 2", [1, 1], 100, &[200]);
     add("bn = 32, bk = 48, page = 64, consumers = 3, sinks = on, split = auto", [2, 1], 200, &[100, 0, 47]);
+    // Tiles of one consumer, of which two CTAs share an SM: the number of keys ends the second vector of a tile's words.
+    add("bn = 64, bk = 64, page = 32, consumers = 1", [2, 1], 3, &lengths);
+    add("bn = 128, bk = 64, page = 64, consumers = 1, split = auto, dtype = bf16, pack_heads = 4", [8, 2], 1, &lengths);
+    add("bn = 64, bk = 128, page = 16, k_step = 64, consumers = 1, split = auto, sinks = on", [2, 1], 150, &[250, 130]);
     // Each query sees the keys up to its own, which are the last ones of its problem.
     let causal = "score = \"|last: Rows<f32>| if j <= last { s * scale } else { -inf }\"";
     add(&format!("bn = 64, bk = 128, page = 64, pack_heads = 1, split = auto, {causal}"), [4, 2], 5, &[300, 5, 70]);
