@@ -105,7 +105,7 @@ impl Item {
         let Self { attributes, visibility, name, is_function, .. } = self;
         let (attributes, fields) = (quote!(#(#attributes)*), if *is_function { quote!({}) } else { quote!(;) });
         let kernel_type = kernel_type(&attributes, visibility, name, &fields, spec, compiled);
-        let dtype = element(spec.a);
+        let (dtype, out) = (element(spec.a), element(spec.out));
         quote! {
             #kernel_type
 
@@ -113,6 +113,7 @@ impl Item {
             #[allow(deprecated)]
             impl ::bsr::attention::AttentionKernel for #name {
                 type Element = #dtype;
+                type Output = #out;
                 const PTX: &'static ::core::primitive::str = Self::PTX;
                 const ENTRY: &'static ::core::primitive::str = Self::ENTRY;
 
@@ -125,14 +126,14 @@ impl Item {
 
     /// Has the compiler check that the operand types are what their names say.
     fn checks(&self, spec: &KernelSpec) -> TokenStream {
-        let element = element(spec.a);
-        let check = |operand: &Operand| {
+        let check = |(at, operand): (usize, &Operand)| {
+            let element = element(if at == TENSORS { spec.out } else { spec.a });
             let written = &operand.matrix;
             quote_spanned! {written.span()=>
                 const _: fn(#written) -> ::bsr::Dense<#element> = |operand| operand;
             }
         };
-        self.operands.iter().map(check).collect()
+        self.operands.iter().enumerate().map(check).collect()
     }
 }
 

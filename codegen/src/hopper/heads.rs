@@ -49,17 +49,18 @@ pub(crate) fn profile((rows, columns): (u32, u32), consumers: u32, (step, stages
 /// The tensor map of an operand of `columns` columns: rows, heads and problems are `sizes`.
 pub(crate) fn map(
     spec: &KernelSpec,
-    (operand, columns): (Operand, u32),
+    (operand, columns): (Operand, u64),
     tile: &OperandTile,
     sizes: [u64; 3],
     TensorStrides { row, head, batch }: TensorStrides,
 ) -> StridedMap {
     let [rows, heads, problems] = sizes.map(|size| size.max(1));
+    let dtype = if operand == Operand::C { spec.out } else { spec.a };
     StridedMap {
         operand,
-        dtype: spec.a,
-        dims: [u64::from(columns), rows, heads, problems],
-        strides_bytes: [row, head, batch].map(|stride| (stride * u64::from(spec.a.bytes())).max(16)),
+        dtype,
+        dims: [columns, rows, heads, problems],
+        strides_bytes: [row, head, batch].map(|stride| (stride * u64::from(dtype.bytes())).max(16)),
         box_dims: [tile.span_elements(), tile.box_rows, 1, 1],
         swizzle_bytes: tile.span,
     }
@@ -89,6 +90,17 @@ pub(crate) fn boxes(tile: &OperandTile, name: impl Fn(u32) -> String) -> Boxes {
     };
     let places = (0..tile.rows / tile.box_rows).flat_map(|run| (0..tile.panels).map(move |number| (run, number)));
     Boxes { bytes: tile.bytes(), panels: places.map(|(run, number)| panel(run, number)).collect() }
+}
+
+/// The boxes of a tile whose columns are those of so many runs, one after the other: all rows of a panel in each.
+pub(crate) fn boxes_of_runs(tile: &OperandTile, runs: u32) -> Boxes {
+    let of_run = tile.panels / runs;
+    let panel = |number: u32| Panel {
+        column: number % of_run * tile.span_elements(),
+        run: (number / of_run).to_string(),
+        offset: number * tile.panel_bytes(),
+    };
+    Boxes { bytes: tile.bytes(), panels: (0..tile.panels).map(panel).collect() }
 }
 
 /// 16 columns of a result that `stmatrix` writes at once.

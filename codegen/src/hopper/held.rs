@@ -5,8 +5,11 @@ use serde::Serialize;
 use super::OperandTile;
 use super::permuted::swizzle;
 
-/// Columns of a slice: K of one WGMMA of 16-bit operands.
-pub(crate) const SLICE: u32 = 16;
+/// Columns of a slice of 16-bit operands: K of one WGMMA.
+pub(crate) const SLICE: u32 = SLICE_BYTES / 2;
+/// Bytes of a row of a slice: K of one WGMMA, of which a thread's registers have the same bytes for 8 and for 16 bits (PTX ISA,
+/// "Register fragments for wgmma.mma_async.m64nNk16" and "k32").
+pub(crate) const SLICE_BYTES: u32 = 32;
 /// Registers of a thread that a slice takes.
 pub(crate) const SLICE_REGISTERS: u32 = 4;
 
@@ -15,6 +18,9 @@ pub(crate) const SLICE_REGISTERS: u32 = 4;
 pub(crate) struct Held {
     /// Which of the products' operands.
     operand: usize,
+    /// Columns of a slice, and of the 16 bytes that a row of a matrix of `ldmatrix` has.
+    columns: u32,
+    vector: u32,
     span: u32,
     swizzle_shift: u32,
     swizzle_mask: u32,
@@ -41,14 +47,16 @@ impl Held {
         (buffer, buffer_bytes, offset): (&'static str, u32, u32),
     ) -> Self {
         let (swizzle_shift, swizzle_mask) = swizzle(tile.span);
-        let bytes = SLICE * tile.element;
         let slice = |number: u32| HeldSlice {
             registers: registers(operand, number),
-            flip: bytes * number % tile.span,
-            at: offset + bytes * number / tile.span * tile.panel_bytes(),
+            flip: SLICE_BYTES * number % tile.span,
+            at: offset + SLICE_BYTES * number / tile.span * tile.panel_bytes(),
         };
+        let columns = SLICE_BYTES / tile.element;
         Self {
             operand,
+            columns,
+            vector: columns / 2,
             span: tile.span,
             swizzle_shift,
             swizzle_mask,

@@ -51,9 +51,12 @@ pub(crate) fn modifiers(dtype: Dtype, (a, b): (Major, Major)) -> String {
     }
 }
 
-/// The same where A is read from registers, which have no transpose, of 16-bit types.
-pub(crate) fn register_modifiers(b: Major) -> String {
-    format!(", 1, 1, {}", u32::from(b == Major::Mn))
+/// The same where A is read from registers, which have no transpose.
+pub(crate) fn register_modifiers(dtype: Dtype, b: Major) -> String {
+    match is_read_along_k(dtype) {
+        true => ", 1, 1".to_owned(),
+        false => format!(", 1, 1, {}", u32::from(b == Major::Mn)),
+    }
 }
 
 /// The registers of a warpgroup's sums: `%f_acc0` and on of f32, else `%r_acc0` and on, with an integer or two f16 in each.

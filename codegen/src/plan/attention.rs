@@ -18,8 +18,11 @@ pub struct AttentionProblem {
     pub keys: u64,
     /// Pages that K and V have, where they are in pages.
     pub pages: u64,
-    /// The layout of Q, K, V and O; of K and V in pages, `batch` is from one page to the next.
+    /// The layout of Q, K, V and O; of K and V in pages, `batch` is from one page to the next; of V of 8 bits, whose rows are
+    /// columns, `row` is from one column to the next.
     pub strides: [TensorStrides; 4],
+    /// Elements of the factors of 8-bit operands from one head of K to the next, and from one problem to the next.
+    pub factors: [u32; 2],
 }
 
 /// Elements from one row of a tensor to the next, from one head to the next and from one problem to the next; the elements
@@ -115,6 +118,20 @@ impl AttentionTiles {
     #[doc(hidden)]
     pub fn length_word(&self) -> usize {
         6 + self.consumers as usize
+    }
+
+    /// The key, among `16 g` to `16 g + 15`, that is at place `16 g + place` of each column of a V of 8 bits.
+    ///
+    /// Of 16 neighbouring keys of S, thread t of four has 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t; of those of P, as the A operand of
+    /// an 8-bit WGMMA, places 4 t to 4 t + 3. V has the order of the former, so that no probability changes its thread.
+    pub const fn key_of_place(place: usize) -> usize {
+        8 * (place / 2 % 2) + 2 * (place / 4 % 4) + place % 2
+    }
+
+    /// Places of a column of a V of 8 bits, of so many keys: whole groups of 16, which are lines of 16 bytes.
+    pub const fn places(keys: usize) -> usize {
+        let keys = if keys == 0 { 1 } else { keys };
+        keys.next_multiple_of(16)
     }
 
     /// Keys that follow each other in a step.

@@ -19,7 +19,8 @@ const ATTENTION: AttentionProblem = AttentionProblem {
     queries: 1000,
     keys: 777,
     pages: 50,
-    strides: [TensorStrides::heads_first(64, 1000, 512); 4],
+    strides: [TensorStrides::heads_first(64, 1000, 1024); 4],
+    factors: [1, 64],
 };
 
 impl Plan {

@@ -15,6 +15,8 @@ pub enum Operand {
     ScaleA,
     /// The f32 scales of B.
     ScaleB,
+    /// The f32 scales of V.
+    ScaleV,
     /// A vector or matrix of the epilogue, by the number of its parameter.
     Epilogue(usize),
     /// The second result of the epilogue: f32, one for every row of C.
@@ -72,6 +74,9 @@ impl Operand {
                 "sums of the score's gradients, f32, [problems, heads, parameters, keys]"
             }
             (Self::ScoreSums, _) => "sums of the score's gradients, f32, [problems, heads, parameters, queries]",
+            (Self::ScaleA, Op::Attention) => "Q's factors, f32, by head of K",
+            (Self::ScaleB, Op::Attention) => "K's factors",
+            (Self::ScaleV, _) => "V's factors",
             (Self::ScaleA, _) => "A's factors",
             (Self::ScaleB, _) => "B's factors",
             (Self::Epilogue(_), op) if op.is_of_heads() => "a vector of the score",

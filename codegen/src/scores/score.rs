@@ -50,8 +50,8 @@ struct Element {
 }
 
 impl Score {
-    /// The score of steps of so many runs of so many keys.
-    pub(crate) fn new(score: Option<&'static Program>, (run, runs): (u32, u32)) -> Self {
+    /// The score of steps of so many runs of so many keys. A product is first multiplied by `factor`, if there is one.
+    pub(crate) fn new(score: Option<&'static Program>, (run, runs): (u32, u32), factor: Option<&str>) -> Self {
         let lines = score.map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
         let vectors = lines.as_ref().zip(score).map(|(lines, program)| Vectors::new(lines, program, RowsOf::Queries));
         let loads = |make: &dyn Fn(&Vectors<'_>) -> Vec<String>| vectors.as_ref().map(make).unwrap_or_default();
@@ -61,7 +61,9 @@ impl Score {
             let element = |(row, key): (u32, u32)| {
                 let register = sum(4 * number + 2 * row + key);
                 let at = At { acc: &register, row, column: key, tile: "" };
-                Element { lines: of(&|lines| lines.element(&at)), register: register.clone(), key }
+                let product = factor.map(|factor| format!("mul.f32 {register}, {register}, {factor}"));
+                let lines = product.into_iter().chain(of(&|lines| lines.element(&at))).collect();
+                Element { lines, register: register.clone(), key }
             };
             Pair {
                 first: 8 * (number % pairs),

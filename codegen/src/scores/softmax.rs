@@ -9,6 +9,8 @@ use serde::Serialize;
 const CHAINS: u32 = 4;
 /// A probability of up to 2^8 is as exact as one of at most 1, in f16 and in bf16, and 128 of them add up in f32 without loss.
 const SLACK: u32 = 8;
+/// Powers of 2 that the reference of probabilities in e4m3 is below the maximum: of the slack, what remains is 4.
+const HEADROOM: u32 = 4;
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Softmax {
@@ -22,6 +24,12 @@ pub(crate) struct Softmax {
     exponentials: Vec<Exponential>,
     /// Two probabilities to a register: register, upper, lower.
     packs: Vec<[String; 3]>,
+    /// Four probabilities of 8 bits to a register.
+    quads: Vec<Quad>,
+    /// What the reference is below the maximum, negated, as the bits of an f32; nothing where it is the maximum.
+    headroom: String,
+    /// The register by which O is multiplied beside the reciprocal of its sum: the factor of V. Nothing without one.
+    value_factor: &'static str,
     /// What a new reference does to O: register, factor.
     rescales: Vec<[String; 2]>,
 }
@@ -39,6 +47,13 @@ struct Row {
     base: String,
     /// Lines `to = a + b` that make one sum of the partial ones.
     totals: Vec<[String; 3]>,
+}
+
+/// Four probabilities of a query in a register, from the lowest byte.
+#[derive(Clone, Debug, Serialize)]
+struct Quad {
+    register: String,
+    sums: [String; 4],
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -61,9 +76,34 @@ impl Softmax {
             rows: [0, 1].map(row).into(),
             exponentials: (0..registers).map(exponential).collect(),
             packs: (0..registers / 2).map(|i| [probability(i), sum(2 * i + 1), sum(2 * i)]).collect(),
+            quads: vec![],
+            headroom: String::new(),
+            value_factor: "",
             rescales: (0..columns / 2).map(|i| [out(i), factor(half(i))]).collect(),
         }
     }
+
+    /// The same with probabilities in e4m3, where V's keys lie in the order that [`quad`] makes of them. `factor` is what O is
+    /// multiplied by.
+    ///
+    /// The largest e4m3 is 448, and 2^-6 the least of full precision. The reference is 2^4 below the maximum when it is set, so
+    /// that what has grown by up to 2^4 since is at most 2^8, and probabilities down to 2^-10 of the maximum keep three bits.
+    /// Sums are of f32 and not of what P is rounded to: they are then exact to f32 whatever the values, and so is LSE.
+    pub(crate) fn in_e4m3(self, step: u32, value_factor: &'static str) -> Self {
+        let headroom = format!("0f{:08X}", (-(HEADROOM as f32)).to_bits());
+        Self { packs: vec![], quads: (0..step / 8).map(quad).collect(), headroom, value_factor, ..self }
+    }
+}
+
+/// Register `i` of P in e4m3, as WGMMA wants an A operand of 32 keys: bytes 4 t to 4 t + 3 of a query's first 16 keys, t being
+/// lane mod 4, of its next ones, and the same of the query 8 below (PTX ISA, "Register fragments for
+/// wgmma.mma_async.m64nNk32").
+///
+/// The thread has keys 2 t, 2 t + 1, 8 + 2 t, 9 + 2 t of those 16: which key a byte is of is then [`AttentionTiles::key_of_place`](crate::plan::AttentionTiles::key_of_place), and V lies so.
+fn quad(i: u32) -> Quad {
+    let (keys, row) = (2 * (i / 4) + i % 4 / 2, i % 2);
+    let of = |eight: u32, key: u32| sum(8 * keys + 4 * eight + 2 * row + key);
+    Quad { register: probability(i), sums: [of(0, 0), of(0, 1), of(1, 0), of(1, 1)] }
 }
 
 /// A register of S.

@@ -106,6 +106,7 @@ fn launch(plan: &Plan) -> String {
         keys: 777,
         pages: 0,
         strides: [strides; 4],
+        factors: [1, 4],
     };
     for parameter in plan.attention_launch(&problem, 132).iter().flat_map(|launch| &launch.parameters) {
         match parameter.argument {

@@ -3,8 +3,8 @@
 //! `BSR_SEARCH=20000` looks at so many specs.
 
 use bsr_codegen::{
-    Arch, Argument, AttentionProblem, GradientProblem, KernelSpec, LaunchShape, Layout, Op, Plan, Problem, TensorMap,
-    TensorStrides,
+    Arch, Argument, AttentionProblem, AttentionTiles, GradientProblem, KernelSpec, LaunchShape, Layout, Op, Plan,
+    Problem, TensorMap, TensorStrides,
 };
 
 use crate::random::{self, Draws};
@@ -85,9 +85,12 @@ fn attention(spec: &KernelSpec, draws: &mut Draws) -> AttentionProblem {
         _ => TensorStrides::rows_first(heads, rows, columns),
     };
     let wide = u64::from(spec.bn);
-    let strides =
-        [of(heads, queries, deep), of(key_heads, keys, deep), of(key_heads, keys, wide), of(heads, queries, wide)];
-    AttentionProblem { batch: 2, heads, key_heads, queries, keys, pages: 9, strides }
+    let of_values = match spec.a.is_fp8() {
+        true => of(key_heads, wide, AttentionTiles::places(keys as usize) as u64),
+        false => of(key_heads, keys, wide),
+    };
+    let strides = [of(heads, queries, deep), of(key_heads, keys, deep), of_values, of(heads, queries, wide)];
+    AttentionProblem { batch: 2, heads, key_heads, queries, keys, pages: 9, strides, factors: [1, key_heads as u32] }
 }
 
 fn check_launch(launch: &LaunchShape, arch: &Arch) -> Result<(), String> {

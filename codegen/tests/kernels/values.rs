@@ -47,7 +47,11 @@ const GROUPS: [(&str, &[&str]); 20] = [
     ("sss", &["bm = 128, bn = 128, bk = 64, op = sss", "bm = 512, bn = 64, bk = 32, op = sss"]),
     (
         "attention",
-        &["bm = 64, bn = 64, bk = 64, op = attention", "bm = 128, bn = 128, bk = 128, op = attention, dtype = bf16"],
+        &[
+            "bm = 64, bn = 64, bk = 64, op = attention",
+            "bm = 128, bn = 128, bk = 128, op = attention, dtype = bf16",
+            "bm = 128, bn = 128, bk = 128, op = attention, dtype = e4m3",
+        ],
     ),
     (
         "attention, mma_sync",
@@ -160,7 +164,16 @@ fn kernel(spec: &KernelSpec) -> Result<Kernel, String> {
     let plan = Plan::new(spec).map_err(words)?;
     let problem = Problem { m: 1000, n: 1008, k: 1040, nnzb: 17, lda: 1040, ldb: 1040, ldc: 1040, ldt: 1040 };
     let strides = [TensorStrides::heads_first(64, 1000, 256); 4];
-    let queries = AttentionProblem { batch: 2, heads: 64, key_heads: 1, queries: 1000, keys: 900, pages: 70, strides };
+    let queries = AttentionProblem {
+        batch: 2,
+        heads: 64,
+        key_heads: 1,
+        queries: 1000,
+        keys: 900,
+        pages: 70,
+        strides,
+        factors: [1, 1],
+    };
     let gradient = GradientProblem { attention: queries, strides };
     let launch = plan
         .attention_launch(&queries, 8)

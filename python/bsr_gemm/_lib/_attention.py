@@ -31,6 +31,7 @@ class _How(TypedDict, total=False):
     block: tuple[int, int]
     split: Literal["auto"] | int | None
     sinks: Tensor | None
+    scales: Sequence[Any] | None
     out: Tensor | None
     lse_base: Literal["e", 2]
     workspace: Tensor | None
@@ -65,6 +66,7 @@ def attention(
     block: tuple[int, int] = (128, 128),
     split: Literal["auto"] | int | None = None,
     sinks: Tensor | None = None,
+    scales: Sequence[Any] | None = None,
     out: Tensor | None = None,
     lse_base: Literal["e", 2] = "e",
     workspace: Tensor | None = None,
@@ -94,6 +96,10 @@ def attention(
     ``sinks`` are a logit of each head, in the units of a score, that takes part in the softmax of every query and has no value:
     the result is ``sum(exp(score) * v) / (exp(sink) + sum(exp(score)))``. They have a gradient.
 
+    ``q``, ``k`` and ``v`` may be of ``float8_e4m3fn``: the result is then in bfloat16, and has no gradient. ``scales`` are their three factors,
+    by which values are what is stored times them: numbers, or tensors of float32 for each head of ``k``, or for problems x heads of ``k``.
+    :func:`quantise_attention` makes all of these. On a GPU a copy of ``v`` by columns is made in each call.
+
     A query without any key has zeros. With ``lse`` the result is a pair of it and the logarithm of each query's sum of
     exponentials, that of the sink included, problems x heads x queries: the natural one, or with ``lse_base=2`` the binary one.
 
@@ -101,6 +107,13 @@ def attention(
     Where keys are divided, ``workspace`` takes the sums that CTAs pass on to each other: :func:`attention_workspace` elements, zeros
     before the first call with it.
     """
+    if scales is not None or _is_float8(q):
+        from . import _attention_float8
+        from ._results import Results
+
+        call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+        results = Results(out, lse, lse_base)
+        return _attention_float8.attention(call, results, split_of(split), sinks, scales)
     if out is None and workspace is None and isinstance(lse, bool) and not _arrays.in_graph():
         how = (causal, mask, score, softcap, scale, lse, layout, block, split, lse_base)
         found = _known().attention(q, k, v, pattern, how, numbers, sinks)
@@ -143,6 +156,10 @@ def attention_workspace(
     return _attention_torch.workspace(call, split_of(split), sinks)
 
 
+def _is_float8(q: Any) -> bool:
+    return "float8" in str(getattr(q, "dtype", ""))
+
+
 @functools.cache
 def _known() -> Any:
     """What needs PyTorch, imported when it is there."""
@@ -167,11 +184,12 @@ def simulate_attention(
     block: tuple[int, int] = (128, 128),
     split: Literal["auto"] | int | None = None,
     sinks: Tensor | None = None,
+    scales: Sequence[Any] | None = None,
     seed: int = 0,
 ) -> Simulation:
     """Runs the PTX of :func:`attention`'s kernel on the CPU, instruction by instruction, and looks for its defects.
 
-    The tensors are on the CPU, of f16 or bf16, and small. The second result are the logarithms of the sums of exponentials.
+    The tensors are on the CPU, of f16, bf16 or float8_e4m3fn, and small. The second result are the logarithms of the sums of exponentials.
     """
     import torch
 
@@ -180,8 +198,16 @@ def simulate_attention(
     call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
     found = find(call.key, (call.q.shape[2], call.k.shape[2]))
     of_heads = _sinks.read(sinks, call.q)
-    columns, how = (q.shape[-1], v.shape[-1]), (call.closure, split_of(split))
-    kernel = Kernel(spec_of(found.block, columns, _arrays.kind_of(q), *how, has_sinks=of_heads is not None))
+    dtype, factors = q.dtype, None
+    if scales is not None or _is_float8(q):
+        from . import _attention_float8
+
+        dtype, factors = torch.bfloat16, _attention_float8.factors_of(scales, call.q, call.k)
+        given = of_heads is not None, factors is not None
+        kernel = Kernel(_attention_float8.spec_of_float8(call, found.block, split_of(split), *given))
+    else:
+        columns, how = (q.shape[-1], v.shape[-1]), (call.closure, split_of(split))
+        kernel = Kernel(spec_of(found.block, columns, _arrays.kind_of(q), *how, has_sinks=of_heads is not None))
     tensors = [described(tensor) for tensor in (call.q, call.k, call.v)]
     vectors = [described(vector) for vector in call.vectors]
     data, sums, findings, cost = _native.simulate_attention(
@@ -193,8 +219,9 @@ def simulate_attention(
         vectors,
         seed,
         None if of_heads is None else of_heads.tolist(),
+        None if factors is None else [factor.reshape(-1).tolist() for factor in factors],
     )
     shape = (*call.q.shape[:3], call.v.shape[3])
-    out = torch.frombuffer(bytearray(data), dtype=call.q.dtype).reshape(shape) if data else call.q.new_zeros(shape)
+    out = torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape) if data else call.q.new_zeros(shape, dtype=dtype)
     rows = np.array(sums, dtype=np.float32).reshape(tuple(call.q.shape[:3]))
     return Simulation(call.as_given(out), rows, findings, *cost)

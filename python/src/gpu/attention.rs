@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use bsr::gpu::{Device, DeviceBuffer, DeviceVector, Plain, StreamRef};
-use bsr::{Dtype, Element, bf16, f16};
+use bsr::{Dtype, Element, bf16, e4m3, f16};
 use bsr_codegen::TensorStrides;
-use bsr_runtime::attention::{DevicePattern, DeviceTensor, Inputs, Launcher, ScoreVector, Shape, Sharing};
+use bsr_runtime::attention::{
+    DeviceFactors, DevicePattern, DeviceTensor, Inputs, Launcher, ScoreVector, Shape, Sharing,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -92,13 +94,18 @@ pub(crate) struct ReadyAttention {
     scale: f32,
     numbers: Vec<f32>,
     vectors: Vec<Extent>,
+    /// Factors of Q, of K and of V.
+    factors: usize,
 }
 
 #[pymethods]
 impl ReadyAttention {
     /// An attention of `kernel` on listed work; `tensors` are the layouts of Q, K, V and O, `numbers` what the score's numbers
-    /// are, and `vectors` the element types and lengths of its vectors, and which heads have elements of their own.
+    /// are, and `vectors` the element types and lengths of its vectors, and which heads have elements of their own; Q, K and V have
+    /// as many `factors` each.
     #[new]
+    #[pyo3(signature = (kernel, work, tensors, scale, numbers, vectors, factors=0))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         kernel: &LoadedAttention,
         work: &AttentionWork,
@@ -106,14 +113,16 @@ impl ReadyAttention {
         scale: f32,
         numbers: Vec<f32>,
         vectors: Vec<(String, usize, String)>,
+        factors: usize,
     ) -> PyResult<Self> {
         let (launcher, device) = (Arc::clone(&kernel.launcher), kernel.device.clone());
         let pattern = Arc::clone(&work.pattern);
-        Ok(Self { launcher, device, pattern, tensors, scale, numbers, vectors: extents(vectors)? })
+        Ok(Self { launcher, device, pattern, tensors, scale, numbers, vectors: extents(vectors)?, factors })
     }
 
     /// Enqueues the attention on a stream: the addresses of Q, K, V, O and of the logarithms of the sums (0: they are not
-    /// wanted), the stream, then the addresses of the score's vectors, and that of the sinks of a kernel that has them.
+    /// wanted), the stream, then the addresses of the score's vectors, that of the sinks of a kernel that has them, and those of the
+    /// factors of Q, K and V.
     ///
     /// Nothing synchronizes; after the first launch nothing is allocated. The memory must be on the kernel's GPU, as large as it was said to be, and
     /// alive until the stream is done with it.
@@ -162,28 +171,42 @@ impl ReadyAttention {
         stream: usize,
     ) -> PyResult<()> {
         let vectors: Vec<u64> = vectors.extract()?;
-        match self.launcher.plan().spec().a {
-            Dtype::F16 => self.typed::<f16>(addresses, &vectors, further, stream),
-            Dtype::BF16 => self.typed::<bf16>(addresses, &vectors, further, stream),
-            other => Err(refused(format!("an attention of {other} is not launched from Python"))),
+        let spec = self.launcher.plan().spec();
+        match (spec.a, spec.out) {
+            (Dtype::F16, _) => self.typed::<f16, f16>(addresses, &vectors, further, stream),
+            (Dtype::BF16, _) => self.typed::<bf16, bf16>(addresses, &vectors, further, stream),
+            (Dtype::E4M3, Dtype::BF16) => self.typed::<e4m3, bf16>(addresses, &vectors, further, stream),
+            (Dtype::E4M3, Dtype::F16) => self.typed::<e4m3, f16>(addresses, &vectors, further, stream),
+            (other, _) => Err(refused(format!("an attention of {other} is not launched from Python"))),
         }
     }
 
-    fn typed<T: Element + Plain>(
+    fn typed<T: Element + Plain, O: Element + Plain>(
         &self,
-        addresses: [u64; 4],
+        [q, k, v, o]: [u64; 4],
         vectors: &[u64],
         (sums, workspace): Further,
         stream: usize,
     ) -> PyResult<()> {
+        let [of_q, of_k, of_v, of_o] = self.tensors;
         // SAFETY: the caller of the launch vouches for the memory.
-        let [q, k, v, mut o] = unsafe { placed::<T, 4>(&self.device, &self.tensors, addresses) };
+        let ([q, k, v], [mut o]) = unsafe {
+            let inputs = placed::<T, 3>(&self.device, &[of_q, of_k, of_v], [q, k, v]);
+            (inputs, placed::<O, 1>(&self.device, &[of_o], [o]))
+        };
         let [batch, heads, queries, _] = self.tensors[0].0;
         // SAFETY: as above.
         let mut sums =
             (sums != 0).then(|| unsafe { DeviceBuffer::<f32>::foreign(&self.device, sums, batch * heads * queries) });
         // SAFETY: PyTorch's current stream of the device, alive during the call.
         let stream = unsafe { StreamRef::from_raw(stream as *mut _) };
+        let of_factors = if self.factors > 0 { 3 } else { 0 };
+        let (vectors, factors) = vectors.split_at(vectors.len().saturating_sub(of_factors));
+        let factors = match factors {
+            // SAFETY: as above.
+            [q, k, v] => Some(unsafe { self.factors_at([*q, *k, *v])? }),
+            _ => None,
+        };
         let of_sinks = usize::from(self.launcher.plan().spec().sinks.is_on()).min(vectors.len());
         let (vectors, sinks) = vectors.split_at(vectors.len() - of_sinks);
         // SAFETY: as above.
@@ -195,8 +218,18 @@ impl ReadyAttention {
         let inputs = Inputs::from((&q, &k, &v, self.scale)).scalars(&self.numbers).vectors(&vectors);
         // SAFETY: as above.
         let mut workspace = workspace.map(|(at, len)| unsafe { DeviceBuffer::<f32>::foreign(&self.device, at, len) });
-        let inputs = inputs.sinks(sinks.as_ref()).workspace(workspace.as_mut());
+        let inputs = inputs.sinks(sinks.as_ref()).factors(factors.as_ref()).workspace(workspace.as_mut());
         self.launcher.launch(stream, inputs, &self.pattern, &mut o, sums.as_mut()).map_err(refused)
+    }
+
+    /// The factors of Q, K and V.
+    ///
+    /// # Safety
+    /// The addresses must be those of as many f32 on the device as there are factors.
+    unsafe fn factors_at(&self, addresses: [u64; 3]) -> PyResult<DeviceFactors> {
+        // SAFETY: as the caller vouches.
+        let [q, k, v] = addresses.map(|at| unsafe { DeviceVector::<f32>::from_raw(at, self.factors) }.map_err(refused));
+        DeviceFactors::new(q?, k?, v?).map_err(refused)
     }
 }
 

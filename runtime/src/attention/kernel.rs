@@ -18,8 +18,10 @@ use crate::simulated::Options;
 
 /// A kernel of attention: what `#[bsr_kernel(op = attention, ..)]` makes of a function.
 pub trait AttentionKernel: Sized + 'static {
-    /// The element type of Q, K, V and O.
+    /// The element type of Q, K and V.
     type Element: Element + Plain;
+    /// That of O: the same, or of 16 bits where Q, K and V have 8.
+    type Output: Element + Plain;
     /// The kernel's text.
     const PTX: &'static str;
     /// Its name in the text.
@@ -57,8 +59,8 @@ pub trait AttentionKernel: Sized + 'static {
         mask: &Mask,
         inputs: impl Into<ScoreInputs<'n>>,
         options: &Options,
-    ) -> Result<Simulation<Self::Element>, AttentionError> {
-        SimulatedAttention::new(Self::plan(), Self::PTX, Self::ENTRY)?.run(tensors, mask, inputs, options)
+    ) -> Result<Simulation<Self::Output>, AttentionError> {
+        SimulatedAttention::new(Self::plan(), Self::PTX, Self::ENTRY)?.run_into(tensors, mask, inputs, options)
     }
 }
 
@@ -107,7 +109,7 @@ impl<K: AttentionKernel> Loaded<K> {
         stream: impl Into<StreamRef<'s>>,
         inputs: impl Into<Inputs<'i, K::Element>>,
         pattern: &DevicePattern,
-        output: &mut DeviceTensor<K::Element>,
+        output: &mut DeviceTensor<K::Output>,
     ) -> Result<(), AttentionError> {
         self.launcher.launch(stream, inputs, pattern, output, None)
     }
@@ -121,7 +123,7 @@ impl<K: AttentionKernel> Loaded<K> {
         stream: impl Into<StreamRef<'s>>,
         inputs: impl Into<Inputs<'i, K::Element>>,
         pattern: &DevicePattern,
-        output: &mut DeviceTensor<K::Element>,
+        output: &mut DeviceTensor<K::Output>,
         lse: &mut DeviceBuffer<f32>,
     ) -> Result<(), AttentionError> {
         self.launcher.launch(stream, inputs, pattern, output, Some(lse))

@@ -7,7 +7,9 @@ use bsr_codegen::{Plan, TensorStrides};
 
 use super::operands::{self, Placed};
 use super::vector::ScoreVector;
-use super::{AttentionError, AttentionWork, DeviceMask, DevicePages, HeadOrder, Mask, PageShape, Shape, Tensor};
+use super::{
+    AttentionError, AttentionWork, DeviceFactors, DeviceMask, DevicePages, HeadOrder, Mask, PageShape, Shape, Tensor,
+};
 use super::{listed, pages};
 use crate::Element;
 use crate::gpu::{CheckedIndex, Device, DeviceBuffer, DevicePtr, DeviceVector, Function, Plain, StreamRef};
@@ -103,6 +105,7 @@ pub struct Inputs<'i, T: Plain> {
     vectors: &'i [ScoreVector<'i>],
     sinks: Option<&'i DeviceVector<f32>>,
     workspace: Option<&'i mut DeviceBuffer<f32>>,
+    factors: Option<&'i DeviceFactors>,
 }
 
 impl<'i, T: Plain> Inputs<'i, T> {
@@ -132,11 +135,17 @@ impl<'i, T: Plain> Inputs<'i, T> {
     pub fn workspace(self, workspace: impl Into<Option<&'i mut DeviceBuffer<f32>>>) -> Self {
         Self { workspace: workspace.into(), ..self }
     }
+
+    /// The same with factors of Q, K and V, for a kernel with `scale = tensor`.
+    #[must_use]
+    pub fn factors(self, factors: impl Into<Option<&'i DeviceFactors>>) -> Self {
+        Self { factors: factors.into(), ..self }
+    }
 }
 
 impl<'i, T: Plain> From<(&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)> for Inputs<'i, T> {
     fn from((q, k, v, scale): (&'i DeviceTensor<T>, &'i DeviceTensor<T>, &'i DeviceTensor<T>, f32)) -> Self {
-        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[], sinks: None, workspace: None }
+        Self { tensors: [q, k, v], scale, scalars: &[], vectors: &[], sinks: None, factors: None, workspace: None }
     }
 }
 
@@ -339,29 +348,31 @@ impl Launcher {
         Ok(DevicePattern { shape, lists: Work::Pages(Arc::clone(pages), Box::new((lists, listed))) })
     }
 
-    /// Enqueues an attention on `stream` and returns at once. `lse`, if there, gets each query's LSE, the natural logarithm of
+    /// Enqueues an attention on `stream` and returns at once. O has the type of Q, K and V, or 16 bits where they have 8; V of 8 bits
+    /// is [by columns](Tensor::by_column). `lse`, if there, gets each query's LSE, the natural logarithm of
     /// its sum of exponentials, the sink's included: `[batch, heads, queries]`. Keep tensors and pattern alive until the stream has been synchronized.
     ///
     /// # Errors
     /// Tensors that do not fit the kernel or the pattern. Nothing is launched in these cases.
-    pub fn launch<'s, 'i, T: Element + Plain>(
+    pub fn launch<'s, 'i, T: Element + Plain, O: Element + Plain>(
         &self,
         stream: impl Into<StreamRef<'s>>,
         inputs: impl Into<Inputs<'i, T>>,
         pattern: &DevicePattern,
-        output: &mut DeviceTensor<T>,
+        output: &mut DeviceTensor<O>,
         lse: Option<&mut DeviceBuffer<f32>>,
     ) -> Result<(), AttentionError> {
         let stream = stream.into();
-        let Inputs { tensors, scale, scalars, vectors, sinks, workspace } = inputs.into();
+        let Inputs { tensors, scale, scalars, vectors, sinks, factors, workspace } = inputs.into();
         let workspace = pattern.given(workspace)?;
         let (tensors, o) = ((tensors.map(DeviceTensor::placed), T::DTYPE), output.placed());
         let lse = lse.map(|lse| (lse.ptr(), lse.len()));
         let vectors = vectors.iter().map(|vector| (vector.ptr(), vector.extent()));
         let sinks = sinks.map(|sinks| (sinks.ptr(), sinks.len()));
         let numbers = (scale, scalars);
-        let further = (sinks, pattern.pages());
-        let operands = operands::checked(self.plan(), &pattern.shape, tensors, (o, lse), numbers, vectors, further)?;
+        let further = (sinks, pattern.pages(), factors.map(DeviceFactors::given));
+        let results = (o, lse, O::DTYPE);
+        let operands = operands::checked(self.plan(), &pattern.shape, tensors, results, numbers, vectors, further)?;
         if pattern.shape.rows() == 0 {
             return Ok(());
         }

@@ -10,6 +10,7 @@
 mod device_mask;
 mod divide;
 mod error;
+mod factors;
 mod generate;
 mod gradient;
 mod kernel;
@@ -18,6 +19,7 @@ mod listed;
 mod mask;
 mod operands;
 mod pages;
+mod quantise;
 mod reference;
 mod sequences;
 mod shape;
@@ -32,6 +34,7 @@ mod work;
 
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};
 pub use error::AttentionError;
+pub use factors::{DeviceFactors, Factors};
 pub use generate::Coverage;
 pub use gradient::{GradientInputs, GradientLauncher, GradientOutputs, GradientPattern, Saved, ScoreSums};
 // What trials compare kernels with, and run them on.
@@ -49,6 +52,7 @@ pub use mask::{BlockList, Mask, Sharing};
 #[doc(hidden)]
 pub use pages::HostPages;
 pub use pages::{DevicePages, PageShape};
+pub use quantise::{QuantisedTensors, quantise};
 pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use sequences::Sequences;
 pub use shape::{HeadOrder, Shape};

@@ -3,7 +3,7 @@
 use bsr_codegen::{AttentionTiles, Dtype, KernelSpec, Plan, TensorStrides};
 
 use super::vector::{self, Extent, packed_strides};
-use super::{AttentionError, PageShape, Shape};
+use super::{AttentionError, PageShape, Shape, factors};
 use crate::operation::Attention;
 
 /// A tensor in the memory of a machine.
@@ -17,6 +17,9 @@ pub(super) struct Placed<A> {
 /// An operand that an attention may lack, and its elements.
 type Given<A> = Option<(A, usize)>;
 
+/// Sinks, the page table and its sizes, and factors, of a kernel that has them.
+pub(super) type Further<'p, A> = (Given<A>, Option<(A, &'p PageShape)>, Option<factors::Given<A>>);
+
 /// The operands of an attention of a shape: Q, K and V of one element type, O, an LSE of so many elements, the scale and the
 /// numbers of the score, its vectors, and as many sinks. K and V may be in the pages of a page table.
 ///
@@ -26,10 +29,10 @@ pub(super) fn checked<'a, A: Copy>(
     plan: &Plan,
     shape: &Shape,
     (tensors, dtype): ([Placed<A>; 3], Dtype),
-    (o, lse): (Placed<A>, Given<A>),
+    (o, lse, out): (Placed<A>, Given<A>, Dtype),
     (scale, scalars): (f32, &'a [f32]),
     vectors: impl ExactSizeIterator<Item = (A, Extent)>,
-    (sinks, pages): (Given<A>, Option<(A, &PageShape)>),
+    (sinks, pages, factors): Further<'_, A>,
 ) -> Result<Attention<'a, A>, AttentionError> {
     let sizes = tensors.map(|tensor| tensor.sizes);
     let found = shape_of(plan, rows_of(sizes, pages.map(|(_, pages)| pages))?, dtype)?;
@@ -37,9 +40,13 @@ pub(super) fn checked<'a, A: Copy>(
         Some((_, pages)) => pages.check(plan, &found)?,
         None => check_without_pages(plan.spec().page)?,
     }
+    if out != plan.spec().out {
+        return Err(AttentionError::Dtype { operand: "O", found: out, expected: plan.spec().out });
+    }
     check_numbers(plan, scale, scalars)?;
     let vectors = packed_strides(plan, &found, vectors)?;
     check_sinks(plan, &found, sinks.map(|(_, len)| len))?;
+    let of_factors = factors::checked(plan.spec(), &found, factors.map(|(_, len)| len))?;
     if found != *shape {
         return Err(AttentionError::size(
             "the pattern was made for tensors of other sizes",
@@ -62,12 +69,14 @@ pub(super) fn checked<'a, A: Copy>(
         ));
     }
     let [q, k, v] = tensors;
-    let problem = shape.problem([q, k, v, o].map(|tensor| tensor.strides), pages.map_or(0, |(_, pages)| pages.pages));
+    let problem =
+        shape.problem([q, k, v, o].map(|tensor| tensor.strides), pages.map_or(0, |(_, pages)| pages.pages), of_factors);
     // Without keys nothing is read: any valid address serves.
     let [k, v] = if shape.keys == 0 { [q, q] } else { [k, v] }.map(|tensor| tensor.at);
     let [lse, sinks] = [lse, sinks].map(|vector| vector.map(|(at, _)| at));
     let pages = pages.map(|(at, _)| at);
-    Ok(Attention { q: q.at, k, v, o: o.at, lse, scale, sinks, pages, scalars, vectors, problem })
+    let factors = factors.map(|(each, _)| each);
+    Ok(Attention { q: q.at, k, v, o: o.at, lse, scale, sinks, pages, factors, scalars, vectors, problem })
 }
 
 /// The sizes of Q, and those of K and V with the most rows of each problem, where they are in pages.
@@ -159,6 +168,7 @@ pub(super) fn shape_of_sizes(
     if dtype != spec.a {
         return Err(AttentionError::Dtype { operand: "Q", found: dtype, expected: spec.a });
     }
+    let v = if spec.a.is_fp8() { of_columns(k, v)? } else { v };
     if k[..3] != v[..3] || k[0] != q[0] || k[3] != q[3] {
         return Err(AttentionError::size(
             "Q, K and V do not belong together",
@@ -183,6 +193,25 @@ pub(super) fn shape_of_sizes(
     }
     let ([batch, heads, queries, _], columns) = (q, v[3]);
     Ok(Shape { batch, heads, key_heads: k[1], queries, keys: k[2], columns })
+}
+
+/// The sizes of a V of 8 bits as if its rows were keys.
+///
+/// # Errors
+/// [`AttentionError::Size`] for one that has not the places of K's keys.
+fn of_columns(k: [usize; 4], v: [usize; 4]) -> Result<[usize; 4], AttentionError> {
+    let ([_, _, keys, _], [batch, heads, columns, places]) = (k, v);
+    if places != AttentionTiles::places(keys) {
+        return Err(AttentionError::size(
+            format!("V is {v:?}, and K {k:?}"),
+            format!(
+                "WGMMA reads 8-bit operands along K alone, so V is [problems, heads, columns, keys], {keys} keys in {} places",
+                AttentionTiles::places(keys)
+            ),
+            "`Tensor::by_column` of V",
+        ));
+    }
+    Ok([batch, heads, keys, columns])
 }
 
 /// Whether the scale is one, and there is a number for each parameter of the score.

@@ -6,13 +6,16 @@ use bsr_codegen::{Dtype, Epilogue};
 use super::{Mask, ScoreInputs, Shape, Tensor, vector};
 use crate::Element;
 use crate::element::widened;
-use crate::reference::{f32_sums, half_ulp, product_and_squares};
+use crate::reference::{f32_sums, half_ulp, product_and_squares, short_sums};
 
 /// What an attention computes, and how far off a right kernel may be.
 ///
 /// **O.** A probability p and an element of O are rounded to the type, by at most `u = 2^-p` of their value with p significant
 /// bits. The errors of the keys of a row are independent, so that those of an element add up to about `0.4 u` of the root of the
 /// sum of `(p v)^2`; the bound is `4 u` of it, and `u` of the element.
+///
+/// **8 bits.** Probabilities are then e4m3, of 4 significant bits down to 2^-10 of the greatest, and O has at least those of bf16.
+/// Sums of the tensor core have fewer bits than f32 has.
 ///
 /// **Exponentials.** An error of a score is a relative error of its exponential: `2^-19` of the score, and of 1 (a function
 /// of a score is exact to 2^-20, an exponential to 2^-22), and what f32 sums of so many products lead to. O may be off by the
@@ -37,6 +40,9 @@ const OF_SCORE: f64 = 1.0 / (1 << 19) as f64;
 const OF_LOGARITHM: f64 = 8e-6;
 /// Below it, values of f16 are rounded to multiples of 2^-24.
 const LEAST_F16: f64 = 1.0 / (1 << 14) as f64;
+/// Below it, probabilities in e4m3 of a row whose greatest is 1 are rounded to multiples of 2^-13: the kernel multiplies them by at
+/// least 2^4, and below 2^-6 the type has multiples of 2^-9.
+const LEAST_E4M3: f64 = 1.0 / (1 << 10) as f64;
 
 /// O of every query, `[batch, heads, queries, columns]`.
 ///
@@ -111,7 +117,11 @@ fn one_row<T: Element>(
     let mut values = vec![0.0; score.map_or(0, |score| score.inputs().len())];
     let key_head = shape.key_head(head);
     let q = widened(q.row([batch, head, query]));
-    let of_products = scale * f32_sums(T::DTYPE, q.len());
+    let [of_products, of_values] = inputs.factors.map_or([1.0; 2], |factors| {
+        let at = factors.place(shape, [batch, key_head]);
+        [factors.products(at), factors.values(at)].map(f64::from)
+    });
+    let error_of_products = scale * of_products * (f32_sums(T::DTYPE, q.len()) + short_sums(T::DTYPE, q.len(), None));
     let (bm, bk) = mask.block();
     let list = &mask.lists()[mask.pattern(batch, head, shape.heads)];
     let mut attends = vec![];
@@ -120,6 +130,7 @@ fn one_row<T: Element>(
         let first = column as usize * bk;
         for key in first..(first + bk).min(keys) {
             let [product, squares] = product_and_squares(&q, &widened(k.row([batch, key_head, key])));
+            let product = product * of_products;
             let score = match score.filter(|_| partial) {
                 Some(score) => {
                     vector::values(score, inputs, shape, [batch, head, query, key], &mut values);
@@ -127,7 +138,7 @@ fn one_row<T: Element>(
                 }
                 None => product * scale,
             };
-            let error = OF_SCORE * (1.0 + score.abs()) + of_products * squares.sqrt();
+            let error = OF_SCORE * (1.0 + score.abs()) + error_of_products * squares.sqrt();
             attends.push(Attends { key, score, error });
         }
     }
@@ -143,7 +154,14 @@ fn one_row<T: Element>(
     attends.retain(|key| key.score > f64::NEG_INFINITY);
     let of_sink = (sink - greatest).exp();
     let sum = attends.iter().fold(of_sink, |sum, key| sum + (key.score - greatest).exp());
-    let (least, rounding) = (if T::DTYPE == Dtype::F16 { LEAST_F16 } else { 0.0 }, half_ulp(T::DTYPE));
+    let rounding = half_ulp(T::DTYPE);
+    // Of a probability; of O, and what rounds that.
+    let (least, [least_output, of_output]) = match T::DTYPE {
+        Dtype::E4M3 => (LEAST_E4M3 / sum, [LEAST_F16, half_ulp(Dtype::BF16)]),
+        Dtype::F16 => (LEAST_F16, [LEAST_F16, rounding]),
+        _ => (0.0, [0.0, rounding]),
+    };
+    let of_sums = short_sums(T::DTYPE, attends.len(), None);
     let mut row = vec![OfElement::default(); shape.columns];
     let mut error = of_sink / sum * OF_SCORE * (1.0 + if of_sink > 0.0 { sink.abs() } else { 0.0 });
     for key in attends {
@@ -151,6 +169,7 @@ fn one_row<T: Element>(
         let (weight, of_key) = (probability.max(least).powi(2), probability * key.error);
         error += of_key;
         for (element, value) in row.iter_mut().zip(widened(v.row([batch, key_head, key.key]))) {
+            let value = value * of_values;
             element.value += probability * value;
             element.squares += weight * value * value;
             element.error += of_key * value.abs();
@@ -158,7 +177,8 @@ fn one_row<T: Element>(
     }
     for OfElement { value, squares, error: of_keys } in row {
         into.output.push(value);
-        let rounded = rounding * (SPREAD * squares.sqrt() + value.abs().max(least));
+        let summed = of_sums * (2.0 * squares.sqrt() + value.abs());
+        let rounded = rounding * SPREAD * squares.sqrt() + of_output * value.abs().max(least_output) + summed;
         into.output_bounds.push(rounded + of_keys + error * value.abs());
     }
     into.lse.push(greatest + sum.ln());

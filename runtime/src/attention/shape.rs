@@ -120,8 +120,8 @@ impl Shape {
         Ok(())
     }
 
-    /// What a launch is told, where Q, K, V and O lie so, K and V in so many pages if in any.
-    pub(super) fn problem(&self, strides: [TensorStrides; 4], pages: usize) -> AttentionProblem {
+    /// What a launch is told, where Q, K, V and O lie so, K and V in so many pages if in any, with factors of these strides.
+    pub(super) fn problem(&self, strides: [TensorStrides; 4], pages: usize, factors: [u32; 2]) -> AttentionProblem {
         AttentionProblem {
             batch: self.batch as u64,
             heads: self.heads as u64,
@@ -130,6 +130,7 @@ impl Shape {
             keys: self.keys as u64,
             pages: pages as u64,
             strides,
+            factors,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bsr_codegen::lists::specification::by_length;
 use bsr_codegen::{AttentionTiles, Plan};
-use bsr_simulator::{Coverage, Finding, Options, Report, Statement};
+use bsr_simulator::{BufferId, Coverage, Finding, Options, Report, Statement};
 
 use super::operands::{self, Placed};
 use super::simulate_lists::{ListedAttention, MaskArrays};
@@ -112,15 +112,32 @@ impl SimulatedAttention {
     /// Tensors, mask or numbers that do not fit the kernel.
     pub fn run<'n, T: Element>(
         &self,
-        [q, k, v]: [&Tensor<T>; 3],
+        tensors: [&Tensor<T>; 3],
         mask: &Mask,
         inputs: impl Into<ScoreInputs<'n>>,
         options: &Options,
     ) -> Result<Simulation<T>, AttentionError> {
+        self.run_into(tensors, mask, inputs, options)
+    }
+
+    /// The same with an O of a type of its own: 16 bits, where Q, K and V have 8. The kernel gets such a V
+    /// [by columns](Tensor::by_column).
+    ///
+    /// # Errors
+    /// As [`SimulatedAttention::run`].
+    pub fn run_into<'n, T: Element, O: Element>(
+        &self,
+        [q, k, v]: [&Tensor<T>; 3],
+        mask: &Mask,
+        inputs: impl Into<ScoreInputs<'n>>,
+        options: &Options,
+    ) -> Result<Simulation<O>, AttentionError> {
+        let by_column = self.plan().spec().a.is_fp8().then(|| v.by_column());
+        let v = by_column.as_ref().unwrap_or(v);
         let (plan, simulator) = (self.plan(), self.launcher.machine());
         let tiles = operands::tiles(plan)?;
         let mut shape = operands::shape_of(plan, [q, k, v].map(Tensor::sizes), T::DTYPE)?;
-        let ScoreInputs { scale, scalars, vectors, sinks, lengths } = inputs.into();
+        let ScoreInputs { scale, scalars, vectors, sinks, lengths, factors } = inputs.into();
         let paged = match plan.spec().page {
             Some(page) => Some(in_pages([k, v], mask, lengths, page)?),
             None => None,
@@ -138,14 +155,10 @@ impl SimulatedAttention {
             }
         };
         let mut lse = vec![f32::NAN; shape.rows()];
-        let poison = Tensor::filled(shape.of_output(), q.order(), T::POISON);
+        let poison = Tensor::filled(shape.of_output(), q.order(), O::POISON);
         let mut sim = self.launcher.session(options);
-        let mut place = |tensor: &Tensor<T>| {
-            let at = sim.bytes(T::to_bytes(tensor.data()));
-            Placed { at, sizes: tensor.sizes(), strides: tensor.strides() }
-        };
         let [k, v] = paged.as_ref().map_or([k, v], |paged| [&paged.keys, &paged.values]);
-        let (tensors, o) = ([q, k, v].map(&mut place), place(&poison));
+        let (tensors, o) = ([q, k, v].map(|tensor| placed(&mut sim, tensor)), placed(&mut sim, &poison));
         let id_lse = sim.bytes(f32::to_bytes(&lse));
         for id in [o.at, id_lse] {
             sim.result(id);
@@ -155,8 +168,10 @@ impl SimulatedAttention {
         let sinks = sinks.map(|sinks| (sim.bytes(f32::to_bytes(sinks)), sinks.len()));
         let table = paged.as_ref().map(|paged| (sim.words(&unsigned(&paged.table)), &paged.shape));
         let (tensors, numbers) = ((tensors, T::DTYPE), (scale, scalars));
-        let further = (sinks, table);
-        let operands = operands::checked(plan, &shape, tensors, (o, given_lse), numbers, vectors.into_iter(), further)?;
+        let factors = factors
+            .map(|factors| (factors.each().each_ref().map(|each| sim.bytes(f32::to_bytes(each))), factors.len()));
+        let (further, results) = ((sinks, table, factors), (o, given_lse, O::DTYPE));
+        let operands = operands::checked(plan, &shape, tensors, results, numbers, vectors.into_iter(), further)?;
         if work.ctas() == 0 || !findings.is_empty() {
             return Ok((poison, lse, Report { findings, ..Report::default() }));
         }
@@ -171,9 +186,15 @@ impl SimulatedAttention {
         }
         simulator.records.keep(sim.records());
         lse.copy_from_slice(&f32::from_bytes(sim.memory.bytes(id_lse)));
-        let output = Tensor::from_vec(shape.of_output(), q.order(), T::from_bytes(sim.memory.bytes(o.at)))?;
+        let output = Tensor::from_vec(shape.of_output(), q.order(), O::from_bytes(sim.memory.bytes(o.at)))?;
         Ok((output, lse, sim.report))
     }
+}
+
+/// A tensor in the memory of the simulator.
+fn placed<T: Element>(sim: &mut Sim<'_>, tensor: &Tensor<T>) -> Placed<BufferId> {
+    let at = sim.bytes(T::to_bytes(tensor.data()));
+    Placed { at, sizes: tensor.sizes(), strides: tensor.strides() }
 }
 
 /// K and V in pages.

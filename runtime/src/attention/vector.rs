@@ -6,7 +6,7 @@ use bsr_codegen::epilogue::{Input, InputKind, Program};
 use bsr_codegen::{Dtype, KernelSpec, Plan};
 use half::{bf16, f16};
 
-use super::{AttentionError, Shape, Sharing};
+use super::{AttentionError, Factors, Shape, Sharing};
 use crate::Element;
 use crate::epilogue::Numbers;
 use crate::gpu::{Device, DevicePtr, DeviceVector, Plain};
@@ -239,12 +239,13 @@ pub struct ScoreInputs<'n> {
     pub(super) vectors: &'n [HostVector],
     pub(super) sinks: Option<&'n [f32]>,
     pub(super) lengths: Option<&'n [usize]>,
+    pub(super) factors: Option<&'n Factors>,
 }
 
 impl<'n> ScoreInputs<'n> {
     /// A scale alone.
     pub fn new(scale: f32) -> Self {
-        Self { scale, scalars: &[], vectors: &[], sinks: None, lengths: None }
+        Self { scale, scalars: &[], vectors: &[], sinks: None, lengths: None, factors: None }
     }
 
     /// The same with numbers for the parameters that are `f32`.
@@ -270,6 +271,12 @@ impl<'n> ScoreInputs<'n> {
     #[must_use]
     pub fn lengths(self, lengths: impl Into<Option<&'n [usize]>>) -> Self {
         Self { lengths: lengths.into(), ..self }
+    }
+
+    /// The same with factors of Q, K and V, for a kernel with `scale = tensor`.
+    #[must_use]
+    pub fn factors(self, factors: impl Into<Option<&'n Factors>>) -> Self {
+        Self { factors: factors.into(), ..self }
     }
 }
 

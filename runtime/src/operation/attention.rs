@@ -21,6 +21,8 @@ pub(crate) struct Attention<'a, A> {
     pub(crate) sinks: Option<A>,
     /// Of a kernel with `page`: where the page table is.
     pub(crate) pages: Option<A>,
+    /// Of a kernel with factors: where those of Q, K and V are.
+    pub(crate) factors: Option<[A; 3]>,
     /// The numbers of the score, in the order of its parameters.
     pub(crate) scalars: &'a [f32],
     /// Its vectors and their packed strides, in the same order.
@@ -53,6 +55,11 @@ impl<A: Copy + Debug> Operands for Attention<'_, A> {
         }
         if self.pages.is_some() {
             slots.operand(Operand::Pages, self.pages);
+        }
+        for (operand, at) in
+            [Operand::ScaleA, Operand::ScaleB, Operand::ScaleV].into_iter().zip(self.factors.into_iter().flatten())
+        {
+            slots.operand(operand, Some(at));
         }
         slots.scale(self.scale);
         of_score(&mut slots, plan, self.scalars, &self.vectors);

@@ -38,6 +38,7 @@ use bsr_codegen::Scale;
 pub use bsr::bsr;
 pub use dense::dense;
 pub use narrow::{NanPolicy, Narrow};
+pub(crate) use narrow::{amax, narrow, scale_of};
 
 use bsr_codegen::Refusal;
 

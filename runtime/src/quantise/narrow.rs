@@ -22,12 +22,12 @@ pub enum NanPolicy {
 }
 
 /// The scale that brings `largest` to the largest finite value of `T`.
-pub(super) fn scale_of<T: Narrow>(largest: f64) -> f32 {
+pub(crate) fn scale_of<T: Narrow>(largest: f64) -> f32 {
     if largest == 0.0 { 1.0 } else { ((largest / T::LARGEST) as f32).max(f32::MIN_POSITIVE) }
 }
 
 /// The largest finite magnitude.
-pub(super) fn amax<T: Element>(values: impl IntoIterator<Item = T>) -> f64 {
+pub(crate) fn amax<T: Element>(values: impl IntoIterator<Item = T>) -> f64 {
     values.into_iter().filter(|value| value.is_finite()).fold(0.0, |most, value| value.to_f64().abs().max(most))
 }
 
@@ -48,6 +48,6 @@ pub(super) fn not_finite(operand: &str, (row, col): (usize, usize), value: f64, 
 }
 
 /// One value in 8 bits.
-pub(super) fn narrow<T: Narrow, S: Element>(value: S, scale: f32) -> T {
+pub(crate) fn narrow<T: Narrow, S: Element>(value: S, scale: f32) -> T {
     T::from_f64(value.to_f64() / f64::from(scale))
 }

@@ -26,7 +26,7 @@ pub use epilogue::{Fused, expected, fuse};
 pub use operations::{product, product_rows};
 pub use sddmm::{sddmm, sddmm_blocks};
 pub use sddmm_epilogue::{complete_rows, expected_blocks, fuse_blocks};
-pub(crate) use tolerance::{f32_sums, half_ulp, product_and_squares};
+pub(crate) use tolerance::{f32_sums, half_ulp, product_and_squares, short_sums};
 pub use tolerance::{rounding, tolerance, tolerance_of};
 pub use verify::WrongResult;
 

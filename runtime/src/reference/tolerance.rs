@@ -135,7 +135,7 @@ fn half_sums(acc: Dtype, k: usize) -> f64 {
     if acc == Dtype::F16 { (k.div_ceil(HALF_DEPTH) as f64).sqrt() * half_ulp(acc) } else { 0.0 }
 }
 
-fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
+pub(crate) fn short_sums(a: Dtype, k: usize, accumulate: Option<Accumulate>) -> f64 {
     let chain = |length: f64| if accumulate == Some(Accumulate::Register) { length.sqrt() * half_ulp(a) } else { 0.0 };
     match a {
         Dtype::E4M3 | Dtype::E5M2 => {

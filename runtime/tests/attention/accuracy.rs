@@ -123,8 +123,8 @@ fn o_is_as_exact_as_an_unfused_softmax_in_f32() {
 fn o_of_a_gpu_is_as_exact_as_an_unfused_softmax_in_f32() {
     let Some(device) = gpu::device("o_of_a_gpu_is_as_exact_as_an_unfused_softmax_in_f32") else { return };
     all_pass(cases([600, 1500]).iter().map(|case| match plan(case).spec().a {
-        Dtype::BF16 => judge(case, &Operands::<bf16>::new(case), &gpu::launch(&device, case).unwrap()),
-        _ => judge(case, &Operands::<f16>::new(case), &gpu::launch(&device, case).unwrap()),
+        Dtype::BF16 => judge(case, &Operands::<bf16>::new(case), &gpu::launch::<bf16, _>(&device, case).unwrap()),
+        _ => judge(case, &Operands::<f16>::new(case), &gpu::launch::<f16, _>(&device, case).unwrap()),
     }));
 }
 

@@ -5,9 +5,11 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bsr_codegen::Dtype;
-use bsr_runtime::Element;
-use bsr_runtime::attention::{DevicePages, DeviceTensor, HostPages, Inputs, Launcher, Tensor, UploadedVectors};
+use bsr_runtime::attention::{
+    DeviceFactors, DevicePages, DeviceTensor, HostPages, Inputs, Launcher, Tensor, UploadedVectors,
+};
 use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, Plain, Stream};
+use bsr_runtime::{Element, e4m3};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
@@ -58,6 +60,7 @@ fn every_case_on_a_gpu() {
         table::depths(),
         table::all_columns(),
         table::steep(),
+        table::eight_bits(),
     ];
     run(&device, cases.into_iter().flatten());
 }
@@ -74,9 +77,12 @@ fn every_case_of_warps_on_a_gpu() {
 pub(crate) fn run(device: &Device, cases: impl Iterator<Item = Case>) {
     let cases: Vec<Case> = cases.collect();
     let fault = |case: &Case| {
-        let checked = match plan(case).spec().a {
-            Dtype::BF16 => launch::<bf16>(device, case).map(|_| ()),
-            _ => launch::<f16>(device, case).map(|_| ()),
+        let spec = *plan(case).spec();
+        let checked = match (spec.a, spec.out) {
+            (Dtype::E4M3, Dtype::BF16) => launch::<e4m3, bf16>(device, case).map(|_| ()),
+            (Dtype::E4M3, _) => launch::<e4m3, f16>(device, case).map(|_| ()),
+            (Dtype::BF16, _) => launch::<bf16, bf16>(device, case).map(|_| ()),
+            _ => launch::<f16, f16>(device, case).map(|_| ()),
         };
         checked.err().map(|error| format!("{}, {:?}: {error}", case.spec, case.shape))
     };
@@ -85,7 +91,10 @@ pub(crate) fn run(device: &Device, cases: impl Iterator<Item = Case>) {
 }
 
 /// Computes a case twice: the results are right, and the same bit by bit.
-pub(crate) fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result<Tensor<T>, String> {
+pub(crate) fn launch<T: Element + Plain, O: Element + Plain>(
+    device: &Device,
+    case: &Case,
+) -> Result<Tensor<O>, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let operands = Operands::<T>::new(case);
     let launcher = Launcher::load(device, &plan(case)).map_err(|error| text(&error))?;
@@ -103,21 +112,27 @@ pub(crate) fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result
     let pattern = pattern.map_err(|error| text(&error))?;
     let [q, k, v] = operands.each();
     let [k, v] = paged.as_ref().map_or([k, v], |paged| [&paged.keys, &paged.values]);
+    let by_column = T::DTYPE.is_fp8().then(|| v.by_column());
+    let v = by_column.as_ref().unwrap_or(v);
     let [q, k, v] = [q, k, v].map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
     let vectors = UploadedVectors::new(device, &case.vectors).unwrap();
     let vectors = vectors.each();
     let sinks = operands.sinks.as_deref().map(|sinks| DeviceVector::upload(device, sinks).unwrap());
+    let factors = operands.factors.as_ref().map(|factors| DeviceFactors::upload(device, factors).unwrap());
     let stream = Stream::new(device).unwrap();
     let mut results = vec![];
     for _ in 0..2 {
-        let mut output =
-            DeviceTensor::<T>::uninit(device, [q.sizes()[0], q.sizes()[1], q.sizes()[2], v.sizes()[3]], case.order)
-                .unwrap();
-        output.fill_bytes(T::POISON_BYTE).unwrap();
+        let mut output = DeviceTensor::<O>::uninit(
+            device,
+            [q.sizes()[0], q.sizes()[1], q.sizes()[2], case.shape.columns],
+            case.order,
+        )
+        .unwrap();
+        output.fill_bytes(O::POISON_BYTE).unwrap();
         let mut sums = DeviceBuffer::<f32>::uninit(device, case.shape.rows()).unwrap();
         sums.fill_bytes(0xFF).unwrap();
         let inputs = Inputs::from((&q, &k, &v, operands.scale)).scalars(case.scalars).vectors(&vectors);
-        let inputs = inputs.sinks(sinks.as_ref());
+        let inputs = inputs.sinks(sinks.as_ref()).factors(factors.as_ref());
         let launched = launcher.launch(&stream, inputs, &pattern, &mut output, Some(&mut sums));
         launched.map_err(|error| text(&error))?;
         stream.synchronize().map_err(|error| text(&error))?;
@@ -125,7 +140,7 @@ pub(crate) fn launch<T: Element + Plain>(device: &Device, case: &Case) -> Result
     }
     let (output, sums) = &results[0];
     wrong(case, &operands, (output, sums))?;
-    let bits = |at: usize| (T::to_bytes(results[at].0.data()), f32::to_bytes(&results[at].1));
+    let bits = |at: usize| (O::to_bytes(results[at].0.data()), f32::to_bytes(&results[at].1));
     if bits(0) != bits(1) {
         return Err("two launches differ".to_owned());
     }

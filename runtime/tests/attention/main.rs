@@ -7,6 +7,7 @@
 mod accuracy;
 #[path = "../drawn/mod.rs"]
 mod drawn;
+mod eight_bits;
 mod gpu;
 mod gpu_pages;
 mod gpu_repeated;
@@ -21,9 +22,9 @@ mod warps;
 mod work;
 mod workspace;
 
-use bsr_codegen::{Dtype, Plan};
+use bsr_codegen::{Dtype, Plan, Scale};
 use bsr_runtime::Element;
-use bsr_runtime::attention::{Attended, ScoreInputs, Shape, Tensor, reference_of};
+use bsr_runtime::attention::{Attended, Factors, ScoreInputs, Shape, Tensor, reference_of};
 use table::Case;
 
 /// Q, K and V of a case, and the sinks of a kernel that has them: the logarithm of a sum of keys, less, more, and none.
@@ -31,6 +32,7 @@ struct Operands<T> {
     tensors: [Tensor<T>; 3],
     scale: f32,
     sinks: Option<Vec<f32>>,
+    factors: Option<Factors>,
 }
 
 impl<T: Element> Operands<T> {
@@ -43,13 +45,18 @@ impl<T: Element> Operands<T> {
             [tensor(heads, queries, depth, 1), tensor(key_heads, keys, depth, 2), tensor(key_heads, keys, columns, 3)];
         let sink = |head: usize| [5.0, -1.5, 9.0, f32::NEG_INFINITY, 0.25][head % 5];
         let sinks = spec.sinks.is_on().then(|| (0..heads).map(sink).collect());
-        Self { tensors, scale: case.steepness * (depth as f32).sqrt().recip(), sinks }
+        // Of the tensors, of heads, or of the heads of each problem.
+        let count = [1, key_heads, batch * key_heads][queries % 3];
+        let factor = |first: usize| (first..first + count).map(|at| [1.0, 0.6, 1.5, 0.85][at % 4]).collect();
+        let factors = || Factors::new(factor(0), factor(1), factor(2)).unwrap();
+        let factors = (spec.scale != Scale::Unscaled).then(factors);
+        Self { tensors, scale: case.steepness * (depth as f32).sqrt().recip(), sinks, factors }
     }
 
     /// What a case reads beside its tensors.
     fn inputs<'c>(&'c self, case: &'c Case) -> ScoreInputs<'c> {
         let inputs = ScoreInputs::new(self.scale).scalars(case.scalars).vectors(&case.vectors);
-        inputs.sinks(self.sinks.as_deref()).lengths(case.lengths.as_deref())
+        inputs.sinks(self.sinks.as_deref()).lengths(case.lengths.as_deref()).factors(self.factors.as_ref())
     }
 
     fn each(&self) -> [&Tensor<T>; 3] {
@@ -75,7 +82,11 @@ fn rows(case: &Case) -> impl Iterator<Item = [usize; 3]> {
 }
 
 /// What is wrong with O and the logarithms of the sums.
-fn wrong<T: Element>(case: &Case, operands: &Operands<T>, (output, sums): (&Tensor<T>, &[f32])) -> Result<f64, String> {
+fn wrong<T: Element, O: Element>(
+    case: &Case,
+    operands: &Operands<T>,
+    (output, sums): (&Tensor<O>, &[f32]),
+) -> Result<f64, String> {
     let (score, inputs) = (plan(case).spec().score, operands.inputs(case));
     let expected =
         bsr_trial::attention::expected((&case.shape, &case.mask), operands.each(), score, &inputs, usize::MAX);
@@ -84,6 +95,10 @@ fn wrong<T: Element>(case: &Case, operands: &Operands<T>, (output, sums): (&Tens
     verdict.verify(&case.spec, expected.tolerance(None)).map_err(|wrong| wrong.to_string())?;
     let error = verdict.comparison.relative;
     // Probabilities are rounded to the type once, and so is the result.
-    let bound = if T::DTYPE == Dtype::BF16 { 4.5e-3 } else { 6e-4 };
+    let bound = match T::DTYPE {
+        Dtype::E4M3 => 5e-2,
+        Dtype::BF16 => 4.5e-3,
+        _ => 6e-4,
+    };
     if error < bound { Ok(error) } else { Err(format!("a relative error of {error:.1e}, beyond {bound:.1e}")) }
 }

@@ -1,9 +1,9 @@
 //! The table on the simulator, in more than one order of what is asynchronous.
 
 use bsr_codegen::Dtype;
-use bsr_runtime::Element;
 use bsr_runtime::attention::SimulatedAttention;
 use bsr_runtime::simulated::{Options, Schedule};
+use bsr_runtime::{Element, e4m3};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
@@ -16,14 +16,17 @@ pub(crate) fn run(cases: Vec<Case>) {
 }
 
 fn fault(number: usize, case: &Case) -> Option<String> {
-    let checked = match plan(case).spec().a {
-        Dtype::BF16 => simulate::<bf16>(number, case),
-        _ => simulate::<f16>(number, case),
+    let spec = *plan(case).spec();
+    let checked = match (spec.a, spec.out) {
+        (Dtype::E4M3, Dtype::BF16) => simulate::<e4m3, bf16>(number, case),
+        (Dtype::E4M3, _) => simulate::<e4m3, f16>(number, case),
+        (Dtype::BF16, _) => simulate::<bf16, bf16>(number, case),
+        _ => simulate::<f16, f16>(number, case),
     };
     checked.err().map(|error| format!("{}, {:?}, {:?}: {error}", case.spec, case.shape, case.mask.sizes()))
 }
 
-fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
+fn simulate<T: Element, O: Element>(number: usize, case: &Case) -> Result<(), String> {
     let plan = plan(case);
     let ptx = plan.ptx();
     let kernel = SimulatedAttention::new(&plan, ptx.text(), ptx.entry()).unwrap();
@@ -31,7 +34,7 @@ fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
     let operands = Operands::<T>::new(case);
     let schedule = [Schedule::Scrambled, Schedule::Early, Schedule::Late][number / 3 % 3];
     let options = Options { schedule, seed: number as u64, ..Options::default() };
-    let run = kernel.run(operands.each(), &case.mask, operands.inputs(case), &options);
+    let run = kernel.run_into::<T, O>(operands.each(), &case.mask, operands.inputs(case), &options);
     let (output, sums, report) = run.map_err(|error| error.to_string())?;
     if !report.is_clean() {
         return Err(format!("{:#?}", report.findings));
@@ -42,6 +45,11 @@ fn simulate<T: Element>(number: usize, case: &Case) -> Result<(), String> {
 #[test]
 fn every_block_and_head() {
     run(table::blocks());
+}
+
+#[test]
+fn operands_of_eight_bits() {
+    run(table::eight_bits());
 }
 
 #[test]

@@ -72,6 +72,56 @@ pub(crate) fn blocks() -> Vec<Case> {
     cases
 }
 
+/// Q, K and V of 8 bits: every block and head, masks, scores, factors of tensors, of heads and of the heads of each problem, lengths
+/// that end within a group of 16 keys, heads that share keys or a tile, sinks, divided keys.
+pub(crate) fn eight_bits() -> Vec<Case> {
+    let mut cases = vec![];
+    let blocks = [(128, 128), (64, 64), (128, 64), (64, 128), (192, 96), (256, 256), (64, 32)];
+    for ((bm, bk), columns) in blocks.into_iter().zip([128, 64, 32, 96, 64, 128, 256]) {
+        let mask = Mask::random((261, 331), (bm, bk), 0.6, 5).unwrap();
+        let spec = format!("bm = {bm}, bn = {columns}, bk = {bk}, dtype = e4m3");
+        cases.push(case(&spec, shape(1, [1, 1], [261, 331], columns), mask));
+        let mask = Mask::causal(300, 300, (bm, bk)).unwrap();
+        let spec = format!("{spec}, scale = tensor, out = f16, {CAUSAL}");
+        cases.push(case(&spec, shape(2, [4, 2], [300, 300], columns), mask));
+    }
+    let one = "bm = 128, bn = 64, bk = 128, dtype = e4m3, scale = tensor";
+    for order in [HeadOrder::HeadsFirst, HeadOrder::RowsFirst] {
+        let mask = Mask::random((151, 205), (128, 128), 0.7, 2).unwrap();
+        cases.push(Case { order, ..case(one, shape(2, [6, 3], [151, 205], 64), mask) });
+    }
+    for [queries, keys] in [[1, 1], [1, 300], [65, 127], [128, 16], [301, 17], [64, 0]] {
+        for (bm, bk) in [(128, 128), (64, 64)] {
+            let mask = Mask::full((queries, keys), (bm, bk)).unwrap();
+            let spec = format!("bm = {bm}, bn = 64, bk = {bk}, dtype = e4m3, scale = tensor");
+            cases.push(case(&spec, shape(1, [2, 2], [queries, keys], 64), mask));
+        }
+    }
+    let of = |spec: &str, heads, sizes: [usize; 2], block| {
+        let mask = Mask::random((sizes[0], sizes[1]), block, 0.7, 4).unwrap();
+        case(&format!("{spec}, dtype = e4m3"), shape(2, heads, sizes, 64), mask)
+    };
+    let small = "bm = 64, bn = 64, bk = 64";
+    cases.extend([
+        of(&format!("{small}, k_step = 64, scale = tensor"), [2, 1], [200, 290], (64, 64)),
+        of(&format!("{small}, consumers = 1, stages = 2"), [2, 1], [200, 290], (64, 64)),
+        of(&format!("{small}, consumers = 2"), [2, 1], [200, 290], (64, 64)),
+        of(&format!("{small}, d = 96, scale = tensor"), [2, 1], [200, 290], (64, 64)),
+        of(&format!("{small}, sinks = on, scale = tensor"), [4, 2], [200, 290], (64, 64)),
+        of(&format!("{small}, split = 2, scale = tensor"), [2, 2], [100, 600], (64, 64)),
+        of(&format!("{small}, pack_heads = 4, split = auto, scale = tensor, sinks = on"), [8, 2], [5, 700], (64, 64)),
+        Case { steepness: 6.0, ..of(&format!("{small}, scale = tensor"), [2, 1], [200, 900], (64, 64)) },
+    ]);
+    let documents = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>| if of_query == of_key { s * scale - 0.01 * s * s } else { -inf }\"";
+    let mask = Mask::by_rule((200, 230), (64, 64), |_, _| Coverage::Partial).unwrap();
+    let vector = |len: usize| HostVector::from((0..len).map(|at| (at / 50) as f32).collect::<Vec<f32>>());
+    cases.push(Case {
+        vectors: vec![vector(200), vector(230)],
+        ..case(&format!("{small}, dtype = e4m3, scale = tensor, {documents}"), shape(1, [2, 1], [200, 230], 64), mask)
+    });
+    cases
+}
+
 /// Masks of every kind: windows, empty rows, rows that scores leave empty, one pattern a head.
 pub(crate) fn patterns() -> Vec<Case> {
     let (sizes, block) = ((490, 490), (64, 64));
@@ -465,7 +515,19 @@ pub(crate) fn all_columns() -> Vec<Case> {
 
 #[test]
 fn every_value_of_every_key_is_drawn() {
-    let tables = [blocks(), patterns(), tensors(), steep(), divided(), packed(), vectors(), sinks(), paged(), depths()];
+    let tables = [
+        blocks(),
+        patterns(),
+        tensors(),
+        steep(),
+        divided(),
+        packed(),
+        vectors(),
+        sinks(),
+        paged(),
+        depths(),
+        eight_bits(),
+    ];
     let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
     let missing = missing(&ATTENTIONS, tables.iter().flatten().map(parse));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));

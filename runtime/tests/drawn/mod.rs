@@ -40,10 +40,11 @@ pub(crate) const PRODUCTS: [&str; 27] = [
 ];
 
 /// The same of attention.
-pub(crate) const ATTENTIONS: [&str; 3] = [
+pub(crate) const ATTENTIONS: [&str; 4] = [
     "op = attention, bm = 64, bn = 16, bk = 32",
     "op = attention, bm = 64, bn = 64, bk = 64",
     "op = attention, bm = 192, bn = 128, bk = 128, dtype = bf16",
+    "op = attention, bm = 64, bn = 64, bk = 64, dtype = e4m3",
 ];
 
 /// The same by `mma_sync`.

@@ -3,8 +3,8 @@
 use super::emit;
 use super::plan::AttentionPlan;
 use crate::KernelSpec;
-use crate::hopper::heads;
 use crate::hopper::table::{self, Row, row};
+use crate::hopper::{heads, wgmma_k};
 use crate::plan::{
     AttentionProblem, AttentionTiles, ClusterTile, KernelPlan, Parameters, Problem, Profile, TileScheduler,
 };
@@ -32,7 +32,8 @@ impl KernelPlan for AttentionPlan {
 
     fn rows(&self) -> Vec<Row> {
         let (s, t, m) = (&self.spec, &self.tiling, &self.memory);
-        let [of_s, of_o, of_p] = t.registers();
+        let unit = wgmma_k(s.a);
+        let [of_s, of_o, of_p] = t.registers(unit);
         let queries = t.rows / t.pack;
         let of_rows = match t.uniform {
             true if t.turns() => "of one row of blocks; the consumers alternate on the tensor cores".to_owned(),
@@ -48,18 +49,20 @@ impl KernelPlan for AttentionPlan {
         };
         let of_queries = match t.held {
             0 => "Q and K from shared memory".to_owned(),
-            held if 16 * held == t.depth => "Q from registers and K from shared memory".to_owned(),
+            held if unit * held == t.depth => "Q from registers and K from shared memory".to_owned(),
             held => format!("{held} with Q from registers, the others from shared memory"),
         };
-        let scores = format!("{} instruction(s), {of_queries}", t.depth / 16);
-        let values = format!("{} instruction(s), P from registers and V transposed", t.step / 16);
+        let scores = format!("{} instruction(s), {of_queries}", t.depth / unit);
+        let of_values =
+            if self.is_fp8() { "in e4m3 from registers, and V by columns" } else { "from registers and V transposed" };
+        let values = format!("{} instruction(s), P {of_values}", t.step / unit);
         let of_block = format!("queries x keys of Q K^T, {} columns per head", t.columns_words());
         let mut rows = vec![
             row("block", format!("{} x {}", s.bm, s.bk), of_block),
             row("work tile", format!("{queries} queries"), of_rows),
             row("step", format!("{} keys", t.step), of_step),
-            row("S = Q K^T", format!("m64n{}k16", t.step), scores),
-            row("O += P V", format!("m64n{}k16", t.columns), values),
+            row("S = Q K^T", format!("m64n{}k{}", t.step, unit), scores),
+            row("O += P V", format!("m64n{}k{}", t.columns, unit), values),
         ];
         let share = format!("{of_s} of S + {of_o} of O + {of_p} of P in {}", s.b);
         rows.extend(table::roles(&t.roles, (of_s + of_o + of_p, share)));
@@ -105,6 +108,10 @@ impl KernelPlan for AttentionPlan {
         if let Some(page) = s.page {
             let boxes = (t.step / page).max(1);
             rows.push(row("page", format!("{page} keys"), format!("a step has keys of {boxes} page(s) of K and of V")));
+        }
+        if self.has_factors() {
+            let why = "one of Q, of K and of V, of the tensor or of each head of K: the first two multiply scores, the third O";
+            rows.push(row("factors", "3 a head", why));
         }
         if s.sinks.is_on() {
             rows.push(row("sinks", "1 a head", "a term of each row's sum of exponentials, added before O is stored"));

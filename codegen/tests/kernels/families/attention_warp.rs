@@ -85,7 +85,16 @@ fn tensors_follow_the_strides() {
     assert_eq!(plan.tile_scheduler(), TileScheduler::Attention);
     let strides = |row| TensorStrides { row, head: 96, batch: 1 << 34 };
     let strides = [strides(960), strides(192), strides(200), strides(1000)];
-    let problem = AttentionProblem { batch: 3, heads: 8, key_heads: 2, queries: 500, keys: 300, pages: 0, strides };
+    let problem = AttentionProblem {
+        batch: 3,
+        heads: 8,
+        key_heads: 2,
+        queries: 500,
+        keys: 300,
+        pages: 0,
+        strides,
+        factors: [0, 0],
+    };
     let launch = plan.attention_launch(&problem, 7).unwrap();
     assert_eq!((launch.grid, launch.block, launch.cluster), ([7, 1], 128, 1));
     let of = |name: &str| launch.parameters.iter().find(|parameter| parameter.name == name).unwrap().argument;

@@ -2,6 +2,7 @@
 
 mod attention;
 mod attention_backward;
+mod attention_fp8;
 mod attention_warp;
 mod epilogue;
 mod scalar;

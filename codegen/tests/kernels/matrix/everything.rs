@@ -266,6 +266,18 @@ const GROUPS: &[Group] = &[
         draws: 12,
     },
     Group {
+        base: "op = attention, dtype = e4m3",
+        bm: &[128, 64, 192],
+        bn: &[128, 64, 256, 96],
+        bk: &[128, 64, 32],
+        axes: &[
+            &["scale = tensor", ""],
+            &["", "score = \"|| if i >= j { s * scale } else { -inf }\"", "out = f16, sinks = on"],
+            &["", "pack_heads = 4", "k_step = 32, stages = 3", "consumers = 1", "d = 192"],
+        ],
+        draws: 30,
+    },
+    Group {
         base: "op = attention, page = 64",
         bm: &[64, 128],
         bn: &[128, 64, 80, 256],

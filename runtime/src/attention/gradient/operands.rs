@@ -88,5 +88,5 @@ pub(super) fn shape(
 /// The sizes that kernels are given; strides are those of Q, K, V, O, then of dO, dQ, dK, dV.
 pub(super) fn problem(shape: &Shape, strides: [bsr_codegen::TensorStrides; 8]) -> GradientProblem {
     let [q, k, v, o, dout, dq, dk, dv] = strides;
-    GradientProblem { attention: shape.problem([q, k, v, o], 0), strides: [dout, dq, dk, dv] }
+    GradientProblem { attention: shape.problem([q, k, v, o], 0, [0; 2]), strides: [dout, dq, dk, dv] }
 }

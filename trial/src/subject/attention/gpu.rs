@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use bsr_codegen::{Dtype, KernelSpec};
 use bsr_runtime::attention::{
-    DevicePages, DevicePattern, DeviceTensor, HeadOrder, HostPages, Inputs, Launcher, Tensor, UploadedVectors,
+    DeviceFactors, DevicePages, DevicePattern, DeviceTensor, HeadOrder, HostPages, Inputs, Launcher, Tensor,
+    UploadedVectors,
 };
 use bsr_runtime::bench::Work;
+use bsr_runtime::e4m3;
 use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, StreamRef};
 use bsr_runtime::typed::Number;
 use half::{bf16, f16};
@@ -49,8 +51,8 @@ impl AttentionOperands {
 
     fn tensors<T: Number>(&mut self, planned: &Planned, problem: &Problem) -> Result<Rc<Tensors<T>>, Failure> {
         // What the score computes, and whether there are sinks, is of the spec alone.
-        let KernelSpec { score, sinks, page, .. } = planned.spec();
-        let key = format!("{}; {}; {score:?}; {sinks}; {page:?}", problem.words(), problem.mask_words());
+        let KernelSpec { score, sinks, page, scale, .. } = planned.spec();
+        let key = format!("{}; {}; {score:?}; {sinks}; {page:?}; {scale}", problem.words(), problem.mask_words());
         if let Some((made, tensors)) = &self.tensors
             && *made == key
             && let Ok(tensors) = Rc::clone(tensors).downcast::<Tensors<T>>()
@@ -71,6 +73,7 @@ impl AttentionOperands {
                 let pages = DevicePages::upload(&self.device, host.shape, &host.table, &host.lengths)?;
                 (upload([q, &host.keys, &host.values])?, Some(Arc::new(pages)))
             }
+            _ if planned.spec().a.is_fp8() => (upload([q, k, &v.by_column()])?, None),
             _ => (upload([q, k, v])?, None),
         };
         let tensors = Rc::new(Tensors { tensors, pages, expected });
@@ -78,7 +81,7 @@ impl AttentionOperands {
         Ok(tensors)
     }
 
-    fn case_in<T: Number>(&mut self, planned: Planned) -> Result<Case, Failure> {
+    fn case_in<T: Number, O: Number>(&mut self, planned: Planned) -> Result<Case, Failure> {
         let problem = (self.problem)(&planned)?;
         let tensors = self.tensors::<T>(&planned, &problem)?;
         (self.steps)(format!("compiling {}", planned.ptx.entry()));
@@ -87,56 +90,62 @@ impl AttentionOperands {
             Some(pages) => launcher.paged(pages, problem.shape)?,
             None => launcher.pattern(&problem.mask, problem.shape)?,
         };
-        let output = DeviceTensor::<T>::uninit(&self.device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
+        let output = DeviceTensor::<O>::uninit(&self.device, problem.output_sizes(), HeadOrder::HeadsFirst)?;
         let lse = DeviceBuffer::<f32>::uninit(&self.device, problem.shape.rows())?;
         let vectors = UploadedVectors::new(&self.device, &problem.vectors)?;
         let sinks = problem.sinks.as_deref().map(|sinks| DeviceVector::upload(&self.device, sinks)).transpose()?;
+        let factors = problem.factors.as_ref().map(|each| DeviceFactors::upload(&self.device, each)).transpose()?;
         let (rows, tolerance) = (tensors.expected.rows.clone(), tensors.expected.want.tolerance);
         let [queries, keys] = [problem.shape.queries, problem.shape.keys];
         let KernelSpec { op, transpose, a, b, out, .. } = *planned.spec();
         let (block, nnzb) = (planned.block(), problem.mask.stored());
         let work =
             Work { op, transpose, m: queries, n: keys, k: problem.depth, block, nnzb, products: None, a, b, out };
-        let (flops, bytes, device) = (problem.flops(), problem.bytes(a), self.device.clone());
+        let (flops, bytes, device) = (problem.flops(), problem.bytes(planned.spec()), self.device.clone());
         let (scale, scalars) = (problem.scale, problem.scalars);
-        let launch = Box::new(Attention { launcher, pattern, tensors, output, scale, scalars, vectors, sinks, lse });
+        let launch =
+            Box::new(Attention { launcher, pattern, tensors, output, scale, scalars, vectors, sinks, factors, lse });
         Ok(Case { planned, rows, work, flops, bytes, tolerance, device, launch })
     }
 }
 
 impl OnDevice for AttentionOperands {
     fn case(&mut self, planned: Planned) -> Result<Case, Failure> {
-        match planned.spec().a {
-            Dtype::BF16 => self.case_in::<bf16>(planned),
-            _ => self.case_in::<f16>(planned),
+        match (planned.spec().a, planned.spec().out) {
+            (Dtype::E4M3, Dtype::BF16) => self.case_in::<e4m3, bf16>(planned),
+            (Dtype::E4M3, _) => self.case_in::<e4m3, f16>(planned),
+            (Dtype::BF16, _) => self.case_in::<bf16, bf16>(planned),
+            _ => self.case_in::<f16, f16>(planned),
         }
     }
 }
 
-struct Attention<T: Number> {
+struct Attention<T: Number, O: Number> {
     launcher: Launcher,
     pattern: DevicePattern,
     tensors: Rc<Tensors<T>>,
-    output: DeviceTensor<T>,
+    output: DeviceTensor<O>,
     scale: f32,
     scalars: Vec<f32>,
     vectors: UploadedVectors,
     sinks: Option<DeviceVector<f32>>,
+    factors: Option<DeviceFactors>,
     lse: DeviceBuffer<f32>,
 }
 
-impl<T: Number> Attention<T> {
+impl<T: Number, O: Number> Attention<T, O> {
     fn enqueue(&mut self, stream: StreamRef<'_>, with_lse: bool) -> Result<(), Failure> {
-        let Self { launcher, pattern, tensors, output, scale, scalars, vectors, sinks, lse } = self;
+        let Self { launcher, pattern, tensors, output, scale, scalars, vectors, sinks, factors, lse } = self;
         let (each, [q, k, v]) = (vectors.each(), &tensors.tensors);
         let inputs = Inputs::from((q, k, v, *scale)).scalars(scalars).vectors(&each).sinks(sinks.as_ref());
+        let inputs = inputs.factors(factors.as_ref());
         Ok(launcher.launch(stream, inputs, pattern, output, with_lse.then_some(lse))?)
     }
 }
 
-impl<T: Number> Launch for Attention<T> {
+impl<T: Number, O: Number> Launch for Attention<T, O> {
     fn poison(&mut self) -> Result<(), Failure> {
-        Ok(self.output.fill_bytes(T::POISON_BYTE)?)
+        Ok(self.output.fill_bytes(O::POISON_BYTE)?)
     }
 
     /// Without LSE, which is that of the last launch of all results.

@@ -73,7 +73,7 @@ impl GradientOperands {
         let (block, nnzb) = (planned.block(), problem.mask.stored());
         let (m, n) = (problem.shape.queries, problem.shape.keys);
         let work = Work { op, transpose, m, n, k: problem.depth, block, nnzb, products: None, a, b, out };
-        let (flops, bytes) = (problem.gradient_flops(op), 2 * problem.bytes(a));
+        let (flops, bytes) = (problem.gradient_flops(op), 2 * problem.bytes(&spec));
         let launch = Gradient {
             launcher,
             pattern,

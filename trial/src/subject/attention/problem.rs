@@ -1,11 +1,12 @@
 //! What is attended to: sizes, mask, numbers, and tensors that are drawn.
 
 use bsr_codegen::epilogue::InputKind;
-use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
+use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op, Scale};
 
 use bsr_runtime::Element;
 use bsr_runtime::attention::{
-    AttentionError, Coverage, HeadOrder, HostVector, Mask, ScoreInputs, Sequences, Shape, Tensor, reference_of,
+    AttentionError, Coverage, Factors, HeadOrder, HostVector, Mask, ScoreInputs, Sequences, Shape, Sharing, Tensor,
+    reference_of,
 };
 use bsr_runtime::reference::{Bounds, Fused};
 
@@ -36,6 +37,8 @@ pub struct Problem {
     pub vectors: Vec<HostVector>,
     /// The sink of each head, of a kernel that has them.
     pub sinks: Option<Vec<f32>>,
+    /// The factors of Q, K and V, of a kernel that has them.
+    pub factors: Option<Factors>,
     /// Keys of each problem, of a kernel whose K and V are in pages.
     pub lengths: Option<Vec<usize>>,
     /// All scores are near -128, where they are `s * scale`: the first columns of Q and K are constants.
@@ -79,6 +82,7 @@ impl Problem {
             scalars: inputs.iter().filter(|input| !input.kind.is_vector()).map(|_| 0.5).collect(),
             vectors: HostVector::examples(spec, &shape),
             sinks: spec.sinks.is_on().then(|| sinks(shape.heads, 0)),
+            factors: factors(spec, &shape, Sharing::ByBoth),
             lengths: None,
             is_low: false,
             seed: 0,
@@ -108,7 +112,7 @@ impl Problem {
     /// What is read beside the tensors.
     pub fn inputs(&self) -> ScoreInputs<'_> {
         let inputs = ScoreInputs::new(self.scale).scalars(&self.scalars).vectors(&self.vectors);
-        inputs.sinks(self.sinks.as_deref()).lengths(self.lengths.as_deref())
+        inputs.sinks(self.sinks.as_deref()).lengths(self.lengths.as_deref()).factors(self.factors.as_ref())
     }
 
     /// Pairs of queries and keys of stored blocks.
@@ -153,11 +157,12 @@ impl Problem {
     }
 
     /// Bytes of Q, K, V and O, which move at least once.
-    pub fn bytes(&self, dtype: Dtype) -> u64 {
+    pub fn bytes(&self, spec: &KernelSpec) -> u64 {
         let Shape { batch, heads, key_heads, queries, keys, columns } = self.shape;
         let keys = self.lengths.as_ref().map_or(batch * keys, |lengths| lengths.iter().sum());
-        let elements = (batch * heads * queries + key_heads * keys) * (self.depth + columns);
-        elements as u64 * u64::from(dtype.bytes())
+        let [of_inputs, of_output] = [spec.a, spec.out].map(|dtype| dtype.bytes() as usize);
+        let of_queries = batch * heads * queries * (self.depth * of_inputs + columns * of_output);
+        (of_queries + key_heads * keys * (self.depth + columns) * of_inputs) as u64
     }
 
     /// The attention in words.
@@ -197,6 +202,13 @@ fn set_first_column<T: Element>(tensor: &mut Tensor<T>, value: f64) {
 /// that is none. Those of another `number` begin with another one.
 pub(super) fn sinks(heads: usize, number: usize) -> Vec<f32> {
     (number..number + heads).map(|at| [2.0, -1.5, 7.0, 0.25, f32::NEG_INFINITY, 4.0][at % 6]).collect()
+}
+
+/// Factors of Q, K and V, of a kernel of `spec` that has them: between 1/2 and 2, those of neighbouring heads and problems far apart.
+pub(super) fn factors(spec: &KernelSpec, shape: &Shape, sharing: Sharing) -> Option<Factors> {
+    let count = sharing.patterns(shape.batch, shape.key_heads);
+    let of = |first: usize| (first..first + count).map(|at| [1.0, 0.55, 1.7, 0.8, 1.35][at % 5]).collect();
+    (spec.scale != Scale::Unscaled).then(|| Factors::new(of(0), of(1), of(2)).ok()).flatten()
 }
 
 /// Keys of so many problems: the first one has `most`, others fewer, down to none. Those of another `number` are other ones.

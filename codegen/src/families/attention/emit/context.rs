@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::super::plan::AttentionPlan;
 use super::exchange::Exchange;
+use super::fp8::{self, Factors};
 use super::pages::Pages;
 use super::product::{self, Output, Scores};
 use crate::hopper::Roles;
@@ -31,6 +32,8 @@ pub(super) struct Context {
     output: Output,
     softmax: Softmax,
     score: Score,
+    /// Of a kernel of 8-bit operands with factors.
+    factors: Option<Factors>,
     /// The sums include a sink for each head.
     sinks: bool,
     /// Of a kernel whose K and V are in pages.
@@ -53,6 +56,8 @@ struct Tile {
     bytes: u32,
     /// All consumers compute the same blocks.
     uniform: bool,
+    /// The rows of V are columns, and its columns keys.
+    transposes_values: bool,
     /// The coordinates of Q and O between the column and the problem: query and head, or the other way round.
     row: &'static str,
     head: &'static str,
@@ -155,6 +160,7 @@ impl Context {
                 words: t.words,
                 bytes: WORD * t.words,
                 uniform: t.uniform,
+                transposes_values: plan.is_fp8(),
                 row: if t.pack == 1 { "%r_row" } else { "%r_head" },
                 head: if t.pack == 1 { "%r_head" } else { "%r_row" },
                 turns: t.turns(),
@@ -162,7 +168,10 @@ impl Context {
             memory: memory(plan),
             queries: boxes(&plan.queries, |_| String::new()),
             keys: boxes(&plan.keys, |run| run.to_string()),
-            values: boxes(&plan.values, |run| run.to_string()),
+            values: match plan.is_fp8() {
+                true => fp8::values(plan),
+                false => boxes(&plan.values, |run| run.to_string()),
+            },
             step: step(plan),
             descriptors: Descriptors {
                 queries: format!("{:#018x}", plan.queries.descriptor()),
@@ -173,8 +182,9 @@ impl Context {
             held: held(plan),
             scores: product::scores(plan),
             output: product::output(plan),
-            softmax: Softmax::new((t.step, t.columns)),
-            score: Score::new(plan.score(), (plan.tiles().run(), t.blocks)),
+            softmax: softmax(plan),
+            score: Score::new(plan.score(), (plan.tiles().run(), t.blocks), Factors::of_products(plan)),
+            factors: Factors::new(plan),
             sinks: plan.spec.sinks.is_on(),
             pages: Pages::new(plan),
             staging: Staging {
@@ -190,6 +200,11 @@ impl Context {
             exchange: plan.workspace.as_ref().map(|workspace| Exchange::new(plan, workspace)),
         }
     }
+}
+
+fn softmax(plan: &AttentionPlan) -> Softmax {
+    let softmax = Softmax::new((plan.tiling.step, plan.tiling.columns));
+    if plan.is_fp8() { softmax.in_e4m3(plan.tiling.step, Factors::of_values(plan)) } else { softmax }
 }
 
 fn held(plan: &AttentionPlan) -> Vec<Held> {

@@ -2,6 +2,7 @@
 
 mod context;
 mod exchange;
+mod fp8;
 mod pages;
 mod product;
 

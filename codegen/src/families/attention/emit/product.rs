@@ -61,7 +61,7 @@ pub(super) fn scores(plan: &AttentionPlan) -> Scores {
     Scores {
         shape: shape(t.step, plan.spec.acc, (plan.spec.a, plan.spec.b)),
         modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
-        held_modifiers: register_modifiers(Major::K),
+        held_modifiers: register_modifiers(plan.spec.a, Major::K),
         sums: register_list((0..t.step / 2).map(sum)),
         slices: (0..t.depth).step_by(depth as usize).map(slice).collect(),
     }
@@ -76,7 +76,7 @@ pub(super) fn output(plan: &AttentionPlan) -> Output {
     };
     Output {
         shape: shape(t.columns, plan.spec.acc, (plan.spec.a, plan.spec.b)),
-        modifiers: register_modifiers(Major::Mn),
+        modifiers: register_modifiers(plan.spec.a, plan.values.major),
         sums: register_list((0..t.columns / 2).map(out)),
         registers: (0..t.columns / 2).map(out).collect(),
         slices: (0..t.step / depth).map(slice).collect(),

@@ -1,6 +1,8 @@
 //! Step 1: can this family plan the block, the types and the score?
 
+use super::fp8;
 use crate::epilogue::InputKind;
+use crate::hopper::wgmma_k;
 use crate::plan::{PlanError, PlanErrors};
 use crate::scores::check::{self, FOREIGN};
 use crate::spec::Key;
@@ -8,8 +10,6 @@ use crate::{KernelSpec, Op};
 
 /// Rows of a consumer warpgroup, of which the rows of a block are a multiple.
 const ROWS: u32 = 64;
-/// K of one WGMMA of 16-bit operands, of which head dimensions and the keys of a block are multiples.
-const UNIT: u32 = 16;
 /// Largest block along each dimension.
 const LARGEST: u32 = 512;
 /// Keys of the smallest page and of the largest.
@@ -20,15 +20,17 @@ const WIDEST: u32 = 256;
 const WIDEST_SPLIT: u32 = 176;
 
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
+    // K of one WGMMA.
+    let unit = wgmma_k(spec.a).max(16);
     let sides = [
         ("bm", "blocks of", "queries", spec.bm, ROWS, LARGEST, "a consumer warpgroup has 64 queries"),
-        ("bk", "blocks of", "keys", spec.bk, UNIT, LARGEST, "the keys of a block are K of the second product's WGMMA"),
+        ("bk", "blocks of", "keys", spec.bk, unit, LARGEST, "the keys of a block are K of the second product's WGMMA"),
         (
             "bn",
             "heads of",
             "columns",
             spec.bn,
-            UNIT,
+            unit,
             WIDEST,
             "they are K of the first product's WGMMA and N of the second's",
         ),
@@ -43,8 +45,18 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             ));
         }
     }
-    check_depth(spec, errors);
-    check::check_types(spec, "O", "O is staged in the buffer of Q, so their elements have the same size", errors);
+    check_depth(spec, unit, errors);
+    match spec.a.is_fp8() || spec.b.is_fp8() {
+        true => fp8::check(spec, errors),
+        false => {
+            check::check_types(
+                spec,
+                "O",
+                "O is staged in the buffer of Q, so their elements have the same size",
+                errors,
+            );
+        }
+    }
     check_pack(spec, errors);
     check_page(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
@@ -58,17 +70,18 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             "split = off",
         ));
     }
-    check::check_foreign(spec, FOREIGN, errors);
+    let own = |key: &Key| spec.a.is_fp8() && *key == Key::Scale;
+    check::check_foreign(spec, FOREIGN.into_iter().filter(|key| !own(key)), errors);
     check::check_score(spec, errors);
 }
 
-fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if let Some(depth) = spec.d.filter(|depth| *depth == 0 || *depth > WIDEST || !depth.is_multiple_of(UNIT)) {
+fn check_depth(spec: &KernelSpec, unit: u32, errors: &mut PlanErrors) {
+    if let Some(depth) = spec.d.filter(|depth| *depth == 0 || *depth > WIDEST || !depth.is_multiple_of(unit)) {
         errors.push(PlanError::new(
             Key::D.as_str(),
             format!("Q and K of {depth} columns are not supported"),
-            format!("they are K of the first product's WGMMA: a multiple of {UNIT} up to {WIDEST}"),
-            format!("d = {}", (depth / UNIT * UNIT).clamp(UNIT, WIDEST)),
+            format!("they are K of the first product's WGMMA: a multiple of {unit} up to {WIDEST}"),
+            format!("d = {}", (depth / unit * unit).clamp(unit, WIDEST)),
         ));
     }
 }

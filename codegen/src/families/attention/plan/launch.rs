@@ -48,6 +48,14 @@ impl AttentionPlan {
         if self.workspace.is_some() {
             push("workspace", Argument::Workspace);
         }
+        if self.has_factors() {
+            let [head, problem] = problem.factors;
+            push("factors_q", Argument::Pointer(Operand::ScaleA));
+            push("factors_k", Argument::Pointer(Operand::ScaleB));
+            push("factors_v", Argument::Pointer(Operand::ScaleV));
+            push("factor_head", Argument::Number(head));
+            push("factor_problem", Argument::Number(problem));
+        }
         if self.spec.sinks.is_on() {
             push("sinks", Argument::Pointer(Operand::Sinks));
         }
@@ -62,7 +70,7 @@ impl AttentionPlan {
     }
 
     fn maps(&self, problem: &AttentionProblem) -> [StridedMap; 4] {
-        let AttentionProblem { batch, heads, key_heads, queries, keys, pages, strides: [q, k, v, o] } = *problem;
+        let AttentionProblem { batch, heads, key_heads, queries, keys, pages, strides: [q, k, v, o], .. } = *problem;
         let of_queries = [queries, heads, batch];
         let of_keys = match self.spec.page {
             Some(page) => [page.into(), key_heads, pages],
@@ -74,14 +82,14 @@ impl AttentionPlan {
             return [
                 self.packed_map(Operand::A, &self.queries, of_queries, q),
                 self.map(Operand::B, &self.keys, of_keys, k),
-                self.map(Operand::V, &self.values, of_keys, v),
+                self.map_of_values(of_keys, v),
                 self.packed_map(Operand::C, &share, of_queries, o),
             ];
         }
         [
             self.map(Operand::A, &self.queries, of_queries, q),
             self.map(Operand::B, &self.keys, of_keys, k),
-            self.map(Operand::V, &self.values, of_keys, v),
+            self.map_of_values(of_keys, v),
             self.map(Operand::C, &share, of_queries, o),
         ]
     }
@@ -98,11 +106,21 @@ impl AttentionPlan {
         }
     }
 
+    /// The map of V; of 8-bit operands its rows are columns, and its columns keys.
+    fn map_of_values(&self, of_keys: [u64; 3], strides: TensorStrides) -> StridedMap {
+        if !self.is_fp8() {
+            return self.map(Operand::V, &self.values, of_keys, strides);
+        }
+        let [keys, heads, problems] = of_keys;
+        let sizes = [self.tiling.columns.into(), heads, problems];
+        heads::map(&self.spec, (Operand::V, AttentionTiles::places(keys as usize) as u64), &self.values, sizes, strides)
+    }
+
     fn map(&self, operand: Operand, tile: &OperandTile, sizes: [u64; 3], strides: TensorStrides) -> StridedMap {
         let columns = match operand {
             Operand::A | Operand::B => self.tiling.depth,
             _ => self.tiling.columns,
         };
-        heads::map(&self.spec, (operand, columns), tile, sizes, strides)
+        heads::map(&self.spec, (operand, columns.into()), tile, sizes, strides)
     }
 }

@@ -1,6 +1,7 @@
 //! Every number of a kernel, one step a file.
 
 mod check;
+mod fp8;
 mod launch;
 mod memory;
 mod operand;

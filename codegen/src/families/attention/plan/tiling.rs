@@ -1,7 +1,7 @@
 //! Step 2: the work tile: queries of the consumers, keys of a step, registers.
 
-use crate::hopper::Roles;
-use crate::hopper::held::{SLICE, SLICE_REGISTERS};
+use crate::hopper::held::SLICE_REGISTERS;
+use crate::hopper::{Roles, wgmma_k};
 use crate::plan::PlanError;
 use crate::scores::vectors;
 use crate::spec::Key;
@@ -11,8 +11,6 @@ use crate::{Arch, KernelSpec};
 pub(crate) const WG_ROWS: u32 = 64;
 /// Keys of the largest step: S of more would leave no registers for O.
 const WIDEST_STEP: u32 = 128;
-/// K of one WGMMA.
-const UNIT: u32 = 16;
 /// Keys of the largest step for which Q is held in registers: WGMMA then reads as much of Q as of K, and shared memory would
 /// limit it.
 const WIDEST_HELD: u32 = 64;
@@ -87,16 +85,18 @@ impl Tiling {
         let of = |consumers: &Consumers, step| Self::new(spec, *consumers, (step, score), arch);
         let chosen: Vec<&Consumers> =
             CONSUMERS.iter().filter(wanted).filter(|consumers| score <= consumers.most_score).collect();
+        let unit = wgmma_k(spec.a);
+        let fits = |tiling: &Self| tiling.fits(unit);
         let Some(last) = chosen.last() else { return Err(other_consumers(spec, score)) };
         if let Some(step) = spec.k_step {
-            let legal = step <= WIDEST_STEP && step.is_multiple_of(UNIT) && blocks(spec, step).is_some();
-            let found: Vec<Self> = chosen.iter().map(|consumers| of(consumers, step)).filter(Self::fits).collect();
+            let legal = step <= WIDEST_STEP && step.is_multiple_of(unit) && blocks(spec, step).is_some();
+            let found: Vec<Self> = chosen.iter().map(|consumers| of(consumers, step)).filter(fits).collect();
             return if legal && !found.is_empty() { Ok(found) } else { Err(of(last, step).refusal(spec)) };
         }
-        let steps = (UNIT..=WIDEST_STEP).rev().step_by(UNIT as usize).filter(|step| blocks(spec, *step).is_some());
+        let steps = (unit..=WIDEST_STEP).rev().step_by(unit as usize).filter(|step| blocks(spec, *step).is_some());
         let of_step = |step| chosen.iter().map(move |consumers| of(consumers, step));
-        let found: Vec<Self> = steps.flat_map(of_step).filter(Self::fits).collect();
-        if found.is_empty() { Err(of(last, UNIT).refusal(spec)) } else { Ok(found) }
+        let found: Vec<Self> = steps.flat_map(of_step).filter(fits).collect();
+        if found.is_empty() { Err(of(last, unit).refusal(spec)) } else { Ok(found) }
     }
 
     fn new(spec: &KernelSpec, consumers: Consumers, (step, score): (u32, u32), arch: &Arch) -> Self {
@@ -116,19 +116,19 @@ impl Tiling {
                 + if spec.split.is_on() { PART_WORDS } else { 0 },
             overhead: consumers.overhead,
         };
-        Self { held: tiling.held(), ..tiling }
+        Self { held: tiling.held(wgmma_k(spec.a)), ..tiling }
     }
 
     /// All that there are registers for, where it helps.
-    fn held(&self) -> u32 {
-        let taken = self.registers().iter().sum::<u32>() + self.overhead + self.score + BESIDE_HELD;
+    fn held(&self, unit: u32) -> u32 {
+        let taken = self.registers(unit).iter().sum::<u32>() + self.overhead + self.score + BESIDE_HELD;
         let room = self.roles.consumer_registers.saturating_sub(taken) / SLICE_REGISTERS;
-        if self.step > WIDEST_HELD { 0 } else { room.min(self.depth / SLICE) }
+        if self.step > WIDEST_HELD { 0 } else { room.min(self.depth / unit) }
     }
 
-    /// Registers of a thread for S, O and P.
-    pub(crate) fn registers(&self) -> [u32; 3] {
-        [self.step / 2, self.columns / 2, self.step / 4]
+    /// Registers of a thread for S, O and P, of which a register has four bytes; `unit` is K of a WGMMA.
+    pub(crate) fn registers(&self, unit: u32) -> [u32; 3] {
+        [self.step / 2, self.columns / 2, 4 * self.step / unit]
     }
 
     /// Do the consumers take turns with the tensor cores? Two that always compute together gain by it.
@@ -136,8 +136,8 @@ impl Tiling {
         self.uniform && self.roles.consumers == 2
     }
 
-    fn fits(&self) -> bool {
-        self.registers().iter().sum::<u32>() + self.overhead + self.score <= self.roles.consumer_registers
+    fn fits(&self, unit: u32) -> bool {
+        self.registers(unit).iter().sum::<u32>() + self.overhead + self.score <= self.roles.consumer_registers
     }
 
     /// `128`, or `192 and 128`.
@@ -149,11 +149,12 @@ impl Tiling {
     }
 
     fn refusal(&self, spec: &KernelSpec) -> PlanError {
-        let [s, o, p] = self.registers();
+        let unit = wgmma_k(spec.a);
+        let [s, o, p] = self.registers(unit);
         let of_score = if self.score > 0 { format!(" + {} of the score", self.score) } else { String::new() };
         // Without the score, the step would fit: then it is the score that does not.
         let without = Self { score: 0, ..*self };
-        if spec.k_step.is_none() && without.fits() {
+        if spec.k_step.is_none() && without.fits(unit) {
             return PlanError::new(
                 Key::Score.as_str(),
                 "the score does not fit the registers".to_owned(),
@@ -169,7 +170,7 @@ impl Tiling {
             "k_step",
             format!("steps of {} keys are not supported for blocks of {}", self.step, spec.bk),
             format!(
-                "a step is a multiple of {UNIT} up to {WIDEST_STEP} that divides bk or is 2 bk, and takes {s} registers of S + \
+                "a step is a multiple of {unit} up to {WIDEST_STEP} that divides bk or is 2 bk, and takes {s} registers of S + \
                  {o} of O + {p} of P + {}{of_score} of the {} that a thread of {} consumers has",
                 self.overhead, self.roles.consumer_registers, self.roles.consumers
             ),

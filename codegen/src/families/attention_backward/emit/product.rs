@@ -71,7 +71,7 @@ pub(super) fn products(plan: &GradientPlan) -> [Product; 2] {
         Product {
             shape: shape(t.step, plan.spec.acc, (plan.spec.a, plan.spec.b)),
             modifiers: modifiers(plan.spec.a, (Major::K, Major::K)),
-            held_modifiers: register_modifiers(Major::K),
+            held_modifiers: register_modifiers(plan.spec.a, Major::K),
             sums: register_list((0..t.step / 2).map(sum)),
             fixed: registers[0],
             passing: registers[1],
@@ -103,7 +103,7 @@ fn gradient(plan: &GradientPlan, number: usize, columns: u32, [sum, fragment]: [
     };
     Gradient {
         shape: shape(columns, plan.spec.acc, (plan.spec.a, plan.spec.b)),
-        modifiers: register_modifiers(Major::Mn),
+        modifiers: register_modifiers(plan.spec.a, Major::Mn),
         sums: register_list((0..columns / 2).map(sum)),
         descriptor: format!(
             "{:#018x}",

@@ -17,8 +17,8 @@ impl GradientPlan {
         // A result is stored by each consumer for itself.
         let share = |tile: OperandTile| OperandTile { box_rows: tile.box_rows / self.tiling.roles.consumers, ..tile };
         let mut parameters = Parameters::new();
-        let mut map = |name, operand, columns, tile: &OperandTile, sizes, strides: TensorStrides| {
-            let map = heads::map(&self.spec, (operand, columns), tile, sizes, strides);
+        let mut map = |name, operand, columns: u32, tile: &OperandTile, sizes, strides: TensorStrides| {
+            let map = heads::map(&self.spec, (operand, columns.into()), tile, sizes, strides);
             parameters.push(Parameter { name, argument: Argument::Strided(map) });
         };
         let (of_q, of_k) = if is_of_keys { (passing_s, of_s) } else { (of_s, passing_s) };

@@ -147,7 +147,7 @@ impl Context {
             products: products::output(plan),
             sums: (0..t.columns / 2).map(out).collect(),
             softmax: Softmax::new((t.step, t.columns)),
-            score: Score::new(plan.score(), (t.step, 1)),
+            score: Score::new(plan.score(), (t.step, 1), None),
             sinks: plan.spec.sinks.is_on(),
             staging: staging(plan),
         }

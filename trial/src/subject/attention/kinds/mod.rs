@@ -10,13 +10,14 @@ mod gradient;
 use std::sync::Arc;
 
 use bsr_codegen::{Dtype, Plan, SplitK};
-use bsr_runtime::attention::{AttentionError, HostVector, fault_of_lengths, fault_of_lists};
+use bsr_runtime::attention::{AttentionError, HostVector, Sharing, fault_of_lengths, fault_of_lists};
+use bsr_runtime::e4m3;
 use bsr_runtime::simulated::Options;
 use bsr_runtime::simulated::lists::ListKernels;
 use half::{bf16, f16};
 
 use super::Problem;
-use super::problem::{lengths, sinks};
+use super::problem::{factors, lengths, sinks};
 use super::simulate::Tensors;
 use crate::Failure;
 use crate::kinds::{EFFORT, Trial};
@@ -89,6 +90,8 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     for (number, AttentionTrial { problem, .. }) in all.iter_mut().enumerate() {
         problem.vectors = HostVector::varied(spec, &problem.shape, number + round);
         problem.sinks = problem.sinks.take().map(|_| sinks(problem.shape.heads, number + round));
+        let sharing = [Sharing::ByBoth, Sharing::ByHead, Sharing::All][(number + round) % 3];
+        problem.factors = factors(spec, &problem.shape, sharing);
         problem.lengths = problem.lengths.take().map(|all| lengths(all.len(), all[0], number + round));
     }
     Ok(all)
@@ -154,9 +157,11 @@ impl Trial for AttentionTrial {
     fn draw(&self, rows: RowChoice) -> Result<Box<dyn Drawn>, Failure> {
         let most = rows.most(usize::MAX);
         let (spec, problem) = (self.plan.spec(), &self.problem);
-        Ok(match spec.a {
-            Dtype::BF16 => Box::new(Tensors::<bf16>::new(spec, problem, most)),
-            _ => Box::new(Tensors::<f16>::new(spec, problem, most)),
+        Ok(match (spec.a, spec.out) {
+            (Dtype::E4M3, Dtype::BF16) => Box::new(Tensors::<e4m3, bf16>::new(spec, problem, most)),
+            (Dtype::E4M3, _) => Box::new(Tensors::<e4m3, f16>::new(spec, problem, most)),
+            (Dtype::BF16, _) => Box::new(Tensors::<bf16, bf16>::new(spec, problem, most)),
+            _ => Box::new(Tensors::<f16, f16>::new(spec, problem, most)),
         })
     }
 }

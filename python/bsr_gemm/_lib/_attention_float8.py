@@ -1,0 +1,184 @@
+"""Attention of float8: Q, K and V of e4m3 with factors, forward only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import _arrays, _attention_torch, _gpu, _sinks
+from ._calls import Call, spec_of
+from ._native import Error
+from ._results import Results
+
+#: The type of Q, K and V.
+KIND = torch.float8_e4m3fn
+#: Keys whose order in V is that of the products of a thread, and bytes of a line of V.
+GROUP = 16
+
+
+class QuantisedAttention(NamedTuple):
+    """Q, K and V in float8 and their factors, as :func:`bsr_gemm.attention` takes them."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    scales: tuple[Tensor, Tensor, Tensor]
+
+
+def quantise_attention(
+    q: Tensor, k: Tensor, v: Tensor, per: Literal["tensor", "head", "both"] = "head"
+) -> QuantisedAttention:
+    """Rounds ``q``, ``k`` and ``v``, problems x heads x rows x columns, to ``torch.float8_e4m3fn``: each divided by the largest
+    magnitude of its tensor, of a head of ``k``, or with ``per="both"`` of a head of ``k`` of each problem, times 448.
+
+    ``bsr.attention(*found[:3], scales=found.scales)`` is then the attention of what was rounded.
+    """
+    if per not in ("tensor", "head", "both"):
+        raise Error(f"per = {per!r}\n  help: 'tensor', 'head' or 'both'")
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        _arrays.check_dimensions(name, tensor, "bhsd")
+    heads = k.shape[1]
+    if heads == 0 or q.shape[1] % heads:
+        raise Error(f"{heads} heads of k do not divide the {q.shape[1]} of q")
+    largest, rounded, scales = torch.finfo(KIND).max, [], []
+    for tensor in (q, k, v):
+        wide = tensor.detach().float().unflatten(1, (heads, -1))
+        over = {"tensor": (0, 1, 2, 3, 4), "head": (0, 2, 3, 4), "both": (2, 3, 4)}[per]
+        most = wide.abs().amax(over, keepdim=True) if wide.numel() else wide.new_zeros(_one(wide.shape, over))
+        factor = torch.where(most > 0, (most / largest).clamp_min(torch.finfo(torch.float32).tiny), 1.0)
+        rounded.append((wide / factor).clamp(-largest, largest).to(KIND).flatten(1, 2))
+        shape = {"tensor": (), "head": (heads,), "both": (k.shape[0], heads)}[per]
+        scales.append(factor.reshape(shape))
+    return QuantisedAttention(*rounded, tuple(scales))
+
+
+def _one(shape: Any, over: tuple[int, ...]) -> list[int]:
+    return [1 if at in over else size for at, size in enumerate(shape)]
+
+
+def attention(call: Call, results: Results, split: str | None, sinks: Any, scales: Any) -> Any:
+    """The result of a call, in bfloat16, and the logarithms of sums where they are wanted."""
+    q, k, v = call.q, call.k, call.v
+    _attention_torch._check(q, k, v)
+    if q.dtype is not KIND:
+        raise Error(
+            f"scales are given, and q, k and v are of {q.dtype}\n"
+            "  help: float8_e4m3fn, which `quantise_attention` makes, or no scales"
+        )
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *call.vectors)):
+        raise Error(
+            "an attention of float8 has no gradient\n"
+            "  help: `detach()` what requires one, or attention of bfloat16 for training"
+        )
+    if results.given:
+        raise Error("an attention of float8 has results of its own\n  help: leave out `out`, and `lse=True`")
+    factors, sinks = factors_of(scales, q, k), _sinks.read(sinks, q)
+    if sinks is not None and torch.is_grad_enabled() and sinks.requires_grad:
+        raise Error("an attention of float8 has no gradient\n  help: `detach()` the sinks")
+    with torch.no_grad():
+        attend = _on_gpu if q.is_cuda else _on_cpu
+        out, sums = attend(call, factors, results.wants_sums, sinks, split)
+        out, sums = results.written(out, sums, True)
+    out = call.as_given(out)
+    return (out, sums) if results.wants_sums else out
+
+
+def factors_of(scales: Any, q: Tensor, k: Tensor) -> list[Tensor] | None:
+    """The factors of Q, K and V: all of one shape, of nothing, of heads of ``k``, or of problems x heads."""
+    if scales is None:
+        return None
+    if not isinstance(scales, tuple | list) or len(scales) != 3:
+        raise Error("scales are no three\n  help: (of q, of k, of v): numbers, or tensors by head of k")
+    shapes = ((), (k.shape[1],), (k.shape[0], k.shape[1]))
+    found = []
+    for name, scale in zip("qkv", scales):
+        factor = torch.as_tensor(scale, dtype=torch.float32, device=q.device)
+        if factor.numel() == 1:
+            factor = factor.reshape(())
+        if tuple(factor.shape) not in shapes:
+            raise Error(
+                f"the scale of {name} is {list(factor.shape)}\n"
+                f"  help: one number, one for each of the {k.shape[1]} heads of k, or {k.shape[0]} problems x {k.shape[1]} heads"
+            )
+        found.append(factor)
+    return [factor.contiguous() for factor in torch.broadcast_tensors(*found)]
+
+
+def dequantised(tensor: Tensor, factor: Tensor | None, heads: int) -> Tensor:
+    """A tensor in float32, times its factor by head of ``k``."""
+    wide = tensor.float()
+    if factor is None:
+        return wide
+    return (wide.unflatten(1, (heads, -1)) * factor.expand(wide.shape[0], heads)[:, :, None, None, None]).flatten(1, 2)
+
+
+def _on_cpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, split: Any) -> tuple[Tensor, Tensor]:
+    heads = call.k.shape[1]
+    wide = [dequantised(x, f, heads) for x, f in zip((call.q, call.k, call.v), factors or (None,) * 3)]
+    how = (call.key, call.closure, call.scale, list(call.numbers), lse)
+    out, sums = torch.ops.bsr_gemm.attention(*wide, sinks, *how, call.vectors, split)
+    return out.to(torch.bfloat16), sums
+
+
+def by_column(v: Tensor) -> Tensor:
+    """V as kernels of 8 bits read it: problems x heads x columns x keys, up to a whole number of groups of 16 keys, in which the
+    keys of a thread's products follow each other."""
+    problems, heads, keys, columns = v.shape
+    places = -(-max(keys, 1) // GROUP) * GROUP
+    bytes_ = v.contiguous().view(torch.uint8)
+    bytes_ = torch.nn.functional.pad(bytes_, (0, 0, 0, places - keys))
+    # Of a key its group, half, thread and which of two; of a place the group, thread, half and which of two.
+    of_keys = bytes_.reshape(problems, heads, places // GROUP, 2, 4, 2, columns)
+    return of_keys.permute(0, 1, 6, 2, 4, 3, 5).reshape(problems, heads, columns, places).view(v.dtype)
+
+
+def spec_of_float8(call: Call, block: tuple[int, int], split: str | None, has_sinks: bool, has_factors: bool) -> str:
+    """The spec of a kernel."""
+    columns = call.q.shape[3], call.v.shape[3]
+    of_bf16 = spec_of(block, columns, "bf16", call.closure, split, has_sinks=has_sinks)
+    scale = ", scale = tensor" if has_factors else ""
+    return of_bf16.replace("dtype = bf16", f"dtype = e4m3, out = bf16{scale}", 1)
+
+
+def _on_gpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, split: Any) -> tuple[Tensor, Tensor]:
+    from . import _attention_launch as launches
+    from . import _native
+    from ._launch import _stream
+    from ._operands import vector_of
+
+    q, k, v = call.q, call.k, call.v
+    _gpu.refuse_fork()
+    mask = _attention_torch._found(q, k, call.key)
+    shape = (*q.shape[:3], v.shape[3])
+    out = q.new_empty(shape, dtype=torch.bfloat16)
+    sums = q.new_empty(shape[:3] if lse else (0,), dtype=torch.float32)
+    if math.prod(shape) == 0:
+        return out, sums
+    if k.shape[2] == 0:
+        return out.zero_(), _attention_torch._without_keys(sums, sinks)
+    index = q.device.index
+    with _gpu.OnDevice(index):
+        spec = spec_of_float8(call, mask.block, split, sinks is not None, factors is not None)
+        loaded = launches._kernel(index, [spec])
+        work = launches._work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
+        operands = [launches._addressable(q), launches._addressable(k), by_column(v)]
+        read = [vector_of(vector) for vector in call.vectors]
+        extents = [launches._extent(vector) for vector in read]
+        read += [] if sinks is None else [vector_of(sinks)]
+        read += [vector_of(factor.reshape(-1)) for factor in factors or ()]
+        count = factors[0].numel() if factors else 0
+        layouts = launches._layouts([*operands, out])
+        ready = _native.ReadyAttention(loaded, work, layouts, call.scale, list(call.numbers), extents, count)
+        launch = mask.launching(ready.launch) if mask.on_device else ready.launch
+        places = [tensor.data_ptr() for tensor in (*operands, out)]
+        launch(*places, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in read))
+    return out, sums
+
+
+def is_float8(*tensors: Any) -> bool:
+    """Whether any tensor is of float8."""
+    return any(_arrays.is_tensor(tensor) and tensor.dtype is KIND for tensor in tensors)
+
