@@ -8,7 +8,7 @@ Matrices    from_dense, from_field, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, matmul, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
 Systems     solve: conjugate gradients, BiCGStab and GMRES
 Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
-            attention_varlen, attention_workspace, paged_attention, PageTable
+            attention_varlen, attention_workspace, paged_attention, PageTable, quantise_attention
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
 Models      bsr_gemm.transformers, bsr_gemm.stk: names of other libraries (with these, or with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
@@ -41,6 +41,7 @@ from ._lib._tuning import Choice, Sweep, explain, sweep, tune
 
 if TYPE_CHECKING:
     from . import nn
+    from ._lib._attention_float8 import quantise_attention
     from ._lib._block_sparse import block_sparse_attention
     from ._lib._device_masks import DeviceMask
     from ._lib._device_patterns import DevicePattern
@@ -91,6 +92,7 @@ __all__ = [
     "nn",
     "paged_attention",
     "product_pattern",
+    "quantise_attention",
     "sampled",
     "sanitize",
     "sddmm",
@@ -128,6 +130,7 @@ _LATER = {
     "DevicePattern": "._lib._device_patterns",
     "attention_varlen": "._lib._sequences",
     "block_sparse_attention": "._lib._block_sparse",
+    "quantise_attention": "._lib._attention_float8",
     "flex_attention": "._lib._flex",
     "PageTable": "._lib._pages",
     "paged_attention": "._lib._pages",

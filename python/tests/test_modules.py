@@ -59,6 +59,7 @@ _shards
 _tuning
 _attention_torch
 _attention_known
+_attention_float8
 _block_sparse
 _ranges
 _layers

@@ -222,6 +222,8 @@ def simulate_attention(
         None if factors is None else [factor.reshape(-1).tolist() for factor in factors],
     )
     shape = (*call.q.shape[:3], call.v.shape[3])
-    out = torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape) if data else call.q.new_zeros(shape, dtype=dtype)
+    out = (
+        torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape) if data else call.q.new_zeros(shape, dtype=dtype)
+    )
     rows = np.array(sums, dtype=np.float32).reshape(tuple(call.q.shape[:3]))
     return Simulation(call.as_given(out), rows, findings, *cost)

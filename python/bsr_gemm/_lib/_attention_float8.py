@@ -176,9 +176,3 @@ def _on_gpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, spl
         places = [tensor.data_ptr() for tensor in (*operands, out)]
         launch(*places, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in read))
     return out, sums
-
-
-def is_float8(*tensors: Any) -> bool:
-    """Whether any tensor is of float8."""
-    return any(_arrays.is_tensor(tensor) and tensor.dtype is KIND for tensor in tensors)
-

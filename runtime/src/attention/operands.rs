@@ -229,3 +229,23 @@ pub(super) fn check_numbers(plan: &Plan, scale: f32, scalars: &[f32]) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_v_of_eight_bits_is_by_columns() {
+        let spec: KernelSpec = "op = attention, bm = 64, bn = 64, bk = 64, dtype = e4m3".parse().unwrap();
+        let (q, k) = ([1, 4, 100, 64], [1, 2, 70, 64]);
+        let shape = |v| shape_of_sizes(&spec, [q, k, v], Dtype::E4M3);
+        let found = shape([1, 2, 64, 80]).unwrap();
+        assert_eq!((found.keys, found.columns), (70, 64));
+        for wrong in [k, [1, 2, 64, 70], [1, 2, 64, 96]] {
+            let error = shape(wrong).unwrap_err().to_string();
+            assert!(error.contains("70 keys in 80 places") && error.contains("by_column"), "{error}");
+        }
+    }
+}

@@ -1,7 +1,10 @@
 //! What does not belong together is refused, with the arithmetic.
 
 use bsr_codegen::Plan;
-use bsr_runtime::attention::{AttentionError, HeadOrder, HostVector, Mask, ScoreInputs, Sharing, Tensor, simulate};
+use bsr_runtime::attention::{
+    AttentionError, Factors, HeadOrder, HostVector, Mask, ScoreInputs, Sharing, SimulatedAttention, Tensor, simulate,
+};
+use bsr_runtime::e4m3;
 use bsr_runtime::simulated::Options;
 use half::{bf16, f16};
 
@@ -114,4 +117,39 @@ fn kernels_of_other_types_and_operations_are_refused() {
     let narrow = Tensor::<bf16>::normal([1, 1, 2, 4], HeadOrder::RowsFirst, 1).into_data();
     let error = Tensor::from_vec([1, 1, 2, 5], HeadOrder::RowsFirst, narrow).unwrap_err();
     assert!(matches!(error, AttentionError::Size { .. }), "{error}");
+}
+
+#[test]
+fn factors_that_do_not_fit_are_refused() {
+    let with = plan("bm = 64, bn = 64, bk = 64, op = attention, dtype = e4m3, scale = tensor");
+    let without = plan("bm = 64, bn = 64, bk = 64, op = attention, dtype = e4m3");
+    let mask = Mask::full((100, 80), (64, 64)).unwrap();
+    let of = |heads, rows| Tensor::<e4m3>::normal([3, heads, rows, 64], HeadOrder::HeadsFirst, 1);
+    let (q, k) = (of(4, 100), of(2, 80));
+    let factors = |count: usize| Factors::new(vec![1.0; count], vec![1.0; count], vec![1.0; count]).unwrap();
+    let run = |plan: &Plan, factors: Option<&Factors>| {
+        let ptx = plan.ptx();
+        let kernel = SimulatedAttention::new(plan, ptx.text(), ptx.entry()).unwrap();
+        let inputs = ScoreInputs::new(0.125).factors(factors);
+        kernel.run_into::<_, bf16>([&q, &k, &k], &mask, inputs, &Options::default()).map(|(_, _, report)| report)
+    };
+    for count in [1, 2, 6] {
+        assert!(run(&with, Some(&factors(count))).unwrap().is_clean());
+    }
+    for (plan, given, words) in [
+        (&with, Some(factors(4)), "one of a tensor, 2 of its heads of K, or 3 x 2 = 6"),
+        (&with, None, "no factors of Q, K and V are given"),
+        (&without, Some(factors(1)), "takes none"),
+    ] {
+        let error = run(plan, given.as_ref()).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("help: "), "{words}: {error}");
+    }
+    for wrong in [0.0, -1.0, f32::NAN] {
+        let error = Factors::new(vec![1.0], vec![wrong], vec![1.0]).unwrap_err().to_string();
+        assert!(error.contains("factor 0 of K is"), "{error}");
+    }
+    assert!(Factors::new(vec![1.0], vec![1.0; 2], vec![1.0]).is_err());
+    // O has 16 bits.
+    let error = simulate(&without, [&q, &k, &k], &mask, 0.125, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("O is e4m3, the kernel was compiled for bf16"), "{error}");
 }

@@ -141,6 +141,7 @@ pub(super) fn traffic(plan: &Plan, problem: &TuningProblem) -> Option<Traffic> {
     let kernel = Kernel::of(plan)?;
     let Amounts { pairs, loads, read, written } = Amounts::new(&kernel, problem);
     let (spec, bytes) = (plan.spec(), f64::from(plan.spec().a.bytes()));
+    let of_result = f64::from(spec.out.bytes());
     Some(Traffic {
         dtype: spec.a,
         tf32: false,
@@ -148,9 +149,9 @@ pub(super) fn traffic(plan: &Plan, problem: &TuningProblem) -> Option<Traffic> {
         issued_flops: 2.0 * pairs * kernel.multiplied(),
         l2_bytes: loads * kernel.columns() * bytes,
         stages: loads / f64::from(kernel.tiles.step),
-        hbm_least: (read + written) * bytes,
+        hbm_least: read * bytes + written * of_result,
         hbm_read: read * bytes,
-        hbm_written: written * bytes,
+        hbm_written: written * of_result,
     })
 }
 
@@ -198,7 +199,7 @@ impl Listed {
             step: Step::new(kernel),
             heads,
             consumers: f64::from(tiles.consumers),
-            hbm_bytes: (read + written) * f64::from(plan.spec().a.bytes()),
+            hbm_bytes: read * f64::from(plan.spec().a.bytes()) + written * f64::from(plan.spec().out.bytes()),
         })
     }
 
@@ -261,6 +262,7 @@ fn sizes(kernel: &Kernel<'_>, problem: &TuningProblem) -> (Sizes, f64) {
 
 /// What one step computes for one consumer, and loads.
 struct Step {
+    /// In the time that they take of 16-bit operands: of 8-bit ones, half of it.
     flops: f64,
     exponentials: f64,
     bytes: f64,
@@ -273,10 +275,11 @@ impl Step {
         let tiles = &kernel.tiles;
         let keys = f64::from(tiles.step);
         let pairs = keys * f64::from(tiles.rows * tiles.heads()) / f64::from(tiles.consumers);
-        let bytes = keys * kernel.columns() * f64::from(kernel.plan.spec().a.bytes());
+        let element = f64::from(kernel.plan.spec().a.bytes());
+        let bytes = keys * kernel.columns() * element;
         let profile = kernel.plan.profile();
         let reads = (profile.kind == KernelKind::AttentionWarps).then_some(f64::from(profile.consumers));
-        Self { flops: 2.0 * pairs * kernel.multiplied(), exponentials: pairs, bytes, reads }
+        Self { flops: 2.0 * pairs * kernel.multiplied() * element / 2.0, exponentials: pairs, bytes, reads }
     }
 
     fn us(&self, costs: &Costs, card: &Card, (ctas, sharing): (f64, f64)) -> StepTime {
