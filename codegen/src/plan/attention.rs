@@ -124,11 +124,13 @@ impl AttentionTiles {
     ///
     /// Of 16 neighbouring keys of S, thread t of four has 2 t, 2 t + 1, 8 + 2 t and 9 + 2 t; of those of P, as the A operand of
     /// an 8-bit WGMMA, places 4 t to 4 t + 3. V has the order of the former, so that no probability changes its thread.
+    #[doc(hidden)]
     pub const fn key_of_place(place: usize) -> usize {
         8 * (place / 2 % 2) + 2 * (place / 4 % 4) + place % 2
     }
 
     /// Places of a column of a V of 8 bits, of so many keys: whole groups of 16, which are lines of 16 bytes.
+    #[doc(hidden)]
     pub const fn places(keys: usize) -> usize {
         let keys = if keys == 0 { 1 } else { keys };
         keys.next_multiple_of(16)

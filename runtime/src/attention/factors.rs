@@ -14,7 +14,7 @@ use crate::gpu::{Device, DevicePtr, DeviceVector};
 /// use bsr_runtime::attention::Factors;
 ///
 /// let of_two_heads = Factors::new(vec![0.5, 0.25], vec![1.0, 2.0], vec![0.1, 0.2])?;
-/// assert_eq!(of_two_heads.values(1), 0.2);
+/// assert_eq!(of_two_heads.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -55,12 +55,12 @@ impl Factors {
     }
 
     /// By what products of the head of K at a place are multiplied.
-    pub fn products(&self, at: usize) -> f32 {
+    pub(super) fn products(&self, at: usize) -> f32 {
         self.each[0][at] * self.each[1][at]
     }
 
     /// By what V of the head at a place is multiplied.
-    pub fn values(&self, at: usize) -> f32 {
+    pub(super) fn values(&self, at: usize) -> f32 {
         self.each[2][at]
     }
 

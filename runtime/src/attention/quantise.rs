@@ -67,9 +67,8 @@ pub fn quantise<T: Element>([q, k, v]: [&Tensor<T>; 3], sharing: Sharing) -> Res
 }
 
 impl<T: Element> Tensor<T> {
-    /// V as a kernel of 8-bit operands reads it: `[problems, heads, columns, keys]`, keys up to a multiple of 16, in whose
-    /// groups place p has key [`AttentionTiles::key_of_place`](bsr_codegen::AttentionTiles::key_of_place) of p. Places without a
-    /// key are zero.
+    /// V as a kernel of 8-bit operands reads it: `[problems, heads, columns, keys]`, keys up to a multiple of 16. Of each 16 keys
+    /// the places `4 t` to `4 t + 3` have `2 t`, `2 t + 1`, `8 + 2 t` and `9 + 2 t`. Places without a key are zero.
     #[must_use]
     pub fn by_column(&self) -> Self {
         let [batch, heads, keys, columns] = self.sizes();
