@@ -4,8 +4,8 @@ use std::slice;
 
 use bsr_simulator::{GlobalMemory, Launch, Module, Param, Role, parse};
 use bsr_trial::sanitize::{
-    After, Allow, Buffer, Corners, Element, Limits, Placed, Prepared, Subject, TensorMap, allow, as_json, entry, rule, text,
-    verdict,
+    After, Allow, Buffer, Corners, Element, Limits, Placed, Prepared, Subject, TensorMap, allow, as_json, entry, rule,
+    text, verdict,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;

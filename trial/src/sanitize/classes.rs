@@ -43,8 +43,7 @@ const COPY_FENCE: Class =
 const OWN_INIT_FENCE: Class =
     note("own-init-fence", "An mbarrier is used by copies of its own block without a fence after its init.");
 /// What the ISA forbids and a Hopper GPU does right: a block's own bulk stores, where no cluster is.
-const UNREAD_STORE: Class =
-    note("unread-store", "A block exits before its bulk stores have read its shared memory.");
+const UNREAD_STORE: Class = note("unread-store", "A block exits before its bulk stores have read its shared memory.");
 
 /// Every class of the simulator's.
 const CLASSES: &[(FindingKind, Class)] = {
@@ -109,7 +108,13 @@ pub(super) fn class_of(finding: &Finding, clusters: bool) -> Class {
 
 /// All classes.
 pub fn classes() -> impl Iterator<Item = Class> {
-    CLASSES.iter().map(|(_, class)| *class).chain([COPY_FENCE, OWN_INIT_FENCE, UNREAD_STORE, WRONG_RESULT, UNSTABLE_RESULT])
+    CLASSES.iter().map(|(_, class)| *class).chain([
+        COPY_FENCE,
+        OWN_INIT_FENCE,
+        UNREAD_STORE,
+        WRONG_RESULT,
+        UNSTABLE_RESULT,
+    ])
 }
 
 #[cfg(test)]
