@@ -42,7 +42,7 @@ fn plans_by_hand() {
 /// A small kernel whole.
 #[test]
 fn whole_kernel() {
-    let spec = "op = attention, bm = 64, bn = 64, bk = 64, stages = 2, dtype = e4m3, scale = tensor";
+    let spec = "op = attention, bm = 64, bn = 64, bk = 32, k_step = 32, consumers = 1, stages = 2, dtype = e4m3, scale = tensor";
     golden("attention_fp8_whole", plan(&joined(&[spec, CAUSAL])).ptx().text());
 }
 
