@@ -68,9 +68,9 @@ def dense(q, k, v, lengths, causal=False, window=(-1, -1), softcap=None, sinks=N
     return torch.cat([*pieces, out[end:]]), torch.cat([*logs, lse[:, end:]], dim=1)
 
 
-def close(found, expected) -> None:
+def close(found, expected, rounded: float = 2e-2) -> None:
     for ours, theirs in zip(found, expected):
-        tolerance = 1e-9 if ours.dtype == torch.float64 else 2e-2
+        tolerance = 1e-9 if ours.dtype == torch.float64 else rounded
         torch.testing.assert_close(ours.double(), theirs, atol=tolerance, rtol=tolerance)
 
 
@@ -113,7 +113,8 @@ def test_windows_soft_caps_and_sinks(window, kind, device) -> None:
 @pytest.mark.parametrize("kind", ["numbers", "tensor"])
 @pytest.mark.parametrize("name", ["mixed", "same"])
 def test_gradients(name, kind, device) -> None:
-    lengths, sinks = LENGTHS[name], torch.tensor([0.5, -1.0, 3.0, 0.0], device=device, dtype=torch.float64)
+    lengths, sinks = LENGTHS[name], torch.tensor([0.5, -1.0, 3.0, 0.0], device=device)
+    sinks = sinks.double() if device == "cpu" else sinks
     cu = of(kind, lengths, device)
     for causal, window, with_sinks in ((False, (-1, -1), False), (True, (-1, -1), True), (True, (30, 0), False)):
         ours, theirs = ([x.clone().requires_grad_() for x in tensors(lengths, device, behind=5)] for _ in range(2))
@@ -127,6 +128,8 @@ def test_gradients(name, kind, device) -> None:
         close(
             torch.autograd.grad(found, inputs[0], [w.to(x.dtype) for w, x in zip(weights, found)]),
             [x.double() for x in torch.autograd.grad(expected, inputs[1], weights)],
+            # The gradient of a sink is a sum over all queries, of which each has the rounding of O and dO.
+            rounded=5e-2,
         )
 
 

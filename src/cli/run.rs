@@ -76,15 +76,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         _ => Defaults::Gpu,
     };
     let subject = args.work.problem.subject(defaults, planned.spec())?;
+    let about = subject.about(planned.spec())?;
+    let found = chosen(args, &planned, &*subject, opened.as_ref().ok())?;
     line(out, "spec", planned.spec())?;
-    let planned = match chosen(args, &planned, &*subject, opened.as_ref().ok())? {
+    let planned = match found {
         Some((chosen, words)) => {
             line(out, "chosen", words)?;
             chosen
         }
         None => planned,
     };
-    let about = subject.about(planned.spec())?;
     line(out, "problem", &about.problem)?;
     line(out, about.name, &about.sparse)?;
     if let Some(fill_in) = &about.fill_in {
