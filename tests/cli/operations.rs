@@ -32,6 +32,41 @@ fn every_operation_has_a_problem_on_the_simulator() {
     }
 }
 
+/// Of an attention whose spec says nothing but what is computed, the cost model chooses the kernel; of another one, nothing.
+#[test]
+fn a_kernel_of_attention_is_chosen_where_the_spec_leaves_it_open() {
+    let run = |spec: &str, problem: &[&str]| {
+        stdout(
+            &bsr(&[&["run", spec, "--device", "sim"][..], problem].concat())
+                .success()
+                .stdout(contains("findings  none")),
+        )
+    };
+    let decode = ["--m", "1", "--n", "1500", "--heads", "4", "--key-heads", "1", "--pattern", "random:1"];
+    let chosen = run("op = attention, bm = 64, bn = 16, bk = 64", &decode);
+    let line = chosen.lines().find(|line| line.starts_with("chosen")).unwrap();
+    assert!(line.contains("split") && line.contains("us predicted, and"), "{line}");
+    let said = run("op = attention, bm = 64, bn = 16, bk = 64, pack_heads = 1", &decode);
+    assert!(!said.contains("chosen"), "{said}");
+    let short = run("op = attention, bm = 64, bn = 16, bk = 64", &["--m", "64", "--n", "64", "--heads", "1"]);
+    assert!(!short.contains("chosen"), "{short}");
+}
+
+/// Documents are one mask, whose vectors are the keys of each query.
+#[test]
+fn documents_of_different_lengths_are_one_attention() {
+    let score = "score = \"|first_key: Rows<f32>, end_key: Rows<f32>| if j >= first_key { if j < end_key { s * scale } else { -inf } } else \
+                 { -inf }\"";
+    let spec = format!("op = attention, bm = 64, bn = 16, bk = 64, stages = 2, {score}");
+    for (pattern, mask) in
+        [("documents:40", "of them partial, documents:40"), ("causal_documents:40", "causal_documents:40")]
+    {
+        let problem = ["--m", "300", "--heads", "2", "--pattern", pattern, "--device", "sim"];
+        bsr(&[&["run", &spec][..], &problem].concat()).success().stdout(contains("findings  none").and(contains(mask)));
+    }
+    bsr(&["run", &spec, "--pattern", "documents:0"]).failure().stderr(contains("documents without rows"));
+}
+
 /// The largest difference is at a place of C, not of a list of stored blocks.
 #[test]
 fn the_worst_element_of_a_sparse_c_is_named_by_its_place_in_c() {
