@@ -110,6 +110,7 @@ fn target(spec: &KernelSpec) -> Target {
         Mma::MmaSync if spec.a == Dtype::F64 && spec.shape.is_some_and(|shape| shape.mnk().0 == 16) => Target::Sm90a,
         Mma::MmaSync | Mma::Wmma => Target::Sm80,
         Mma::Scalar if spec.a == Dtype::BF16 && spec.vector.is_some_and(|vector| vector > 1) => Target::Sm80,
+        Mma::Scalar if spec.epilogue.is_some() => Target::Sm90a,
         Mma::Scalar => Target::Sm70,
     })
 }

@@ -22,7 +22,7 @@ keys! {
         "columns of a sparsity block";
     Op op: Op = (Op::Dsd) fact all
         "which operands are sparse";
-    Transpose transpose: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
+    Transpose transpose: #[serde(default)] Switch = (Switch::Off) fact { Wgmma Scalar }
         "whether the sparse operand is read transposed";
     Batch batch: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
         "whether one launch computes a list of products";
@@ -90,7 +90,7 @@ keys! {
         "whether the kernel may start before the previous kernel in the stream has finished (programmatic dependent launch)";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
         "whether the K of a tile is divided among clusters (split-K): where this balances them (`auto`), for the longest tiles (`long`), or for every tile, into 2 to 16 parts";
-    Epilogue epilogue: Epilogue = auto fact { Wgmma }
+    Epilogue epilogue: Epilogue = auto fact { Wgmma Scalar }
         "the computation applied to each sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma MmaSync }
         "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
@@ -104,7 +104,7 @@ keys! {
         "whether the gradient of an attention also sums those of the score's numbers and vectors";
     Tf32 tf32: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { MmaSync Wgmma }
         "whether f32 factors are rounded to TF32, 11 significant bits, which tensor cores multiply";
-    Beta beta as Switch = (Switch::Off) fact { Wgmma }
+    Beta beta as Switch = (Switch::Off) fact { Wgmma Scalar }
         "whether beta * C is added, with beta given at launch";
 }
 

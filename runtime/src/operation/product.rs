@@ -220,12 +220,7 @@ fn product(spec: &KernelSpec) -> &'static str {
 /// # Errors
 /// [`KernelError::TooLarge`], [`KernelError::Grid`].
 pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelError> {
-    // Blocks of the transposed index are counted in rows of their columns.
-    let (block, what_rows) = match plan.reads_block_columns() {
-        true => (a.block().1, "stored blocks x block columns"),
-        false => (a.block().0, "stored blocks x block rows"),
-    };
-    let rows_of_values = a.nnzb() as u64 * block as u64;
+    let (what_values, values) = value_rows(plan, a.nnzb() as u64, a.block());
     let [rows, columns, along] = match plan.spec().op {
         Op::Dds => ["rows of B", "columns of B", "rows of A"],
         _ => ["rows of A", "columns of A", "columns of B"],
@@ -234,7 +229,7 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         (rows, a.rows() as u64, COORDINATE_BITS),
         (columns, a.cols() as u64, COORDINATE_BITS),
         (along, n as u64, COORDINATE_BITS),
-        (what_rows, rows_of_values, VALUE_ROW_BITS),
+        (what_values, values, VALUE_ROW_BITS),
     ] {
         if value >= 1 << bits {
             return Err(KernelError::TooLarge { what, value, bits });
@@ -244,6 +239,16 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         TileScheduler::CtaPerBlock => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
         TileScheduler::BlockRows { .. } => column_tiles(&plan.cluster_tile(), n as u64),
         _ => Ok(()),
+    }
+}
+
+/// What a kernel counts of so many stored blocks in a register: the rows of their values, of a transposed index the columns;
+/// small blocks count the blocks, and address values in 64 bits.
+fn value_rows(plan: &Plan, nnzb: u64, (bm, bk): (usize, usize)) -> (&'static str, u64) {
+    match (plan.tile_scheduler(), plan.reads_block_columns()) {
+        (TileScheduler::BlockRows { .. }, _) => ("stored blocks", nnzb),
+        (_, true) => ("stored blocks x block columns", nnzb * bk as u64),
+        (_, false) => ("stored blocks x block rows", nnzb * bm as u64),
     }
 }
 
@@ -286,6 +291,18 @@ fn column_tiles(tile: &ClusterTile, n: u64) -> Result<(), KernelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 2^31 values and more of small blocks: their number is not bounded, that of the blocks is.
+    #[test]
+    fn small_blocks_count_blocks_and_others_rows_of_values() {
+        let plan = |text: &str| Plan::new(&text.parse().expect("a spec")).expect("a plan");
+        let small = "bm = 8, bn = 1, bk = 8, mma = scalar, a = f16, b = f32";
+        for text in [small.to_owned(), format!("{small}, transpose = on")] {
+            assert_eq!(value_rows(&plan(&text), 1 << 30, (8, 8)), ("stored blocks", 1 << 30));
+        }
+        let large = value_rows(&plan("bm = 64, bn = 64, bk = 32, mma = scalar"), 1 << 26, (64, 32));
+        assert_eq!(large, ("stored blocks x block rows", 1 << 32));
+    }
 
     #[test]
     fn a_grid_of_blocks_has_room_for_what_the_hardware_takes() {

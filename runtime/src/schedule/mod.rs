@@ -12,6 +12,7 @@ mod block_index;
 mod blocks;
 mod columns;
 mod costs;
+mod lanes;
 mod long_rows;
 mod pairs;
 mod plan;
@@ -39,6 +40,9 @@ pub(crate) use blocks::slices;
 pub use columns::{columns_held, columns_together, group_of_columns};
 #[doc(hidden)]
 pub use costs::{Costs, record_tile, union_tile};
+// The cost model prefers the groups of threads that the solvers have.
+#[doc(hidden)]
+pub use lanes::lanes_of_row;
 #[doc(hidden)]
 pub use long_rows::{divide_k, longest_part};
 pub use plan::WorkPlan;
@@ -102,8 +106,9 @@ impl WorkLists {
             TileScheduler::Attention => Self::default(),
             TileScheduler::BlockRows { rows } => {
                 let columns = n.div_ceil(plan.cluster_tile().columns as usize);
-                let grid = [structure.block_rows().div_ceil(rows as usize), columns].map(|side| side as u32);
-                Self { grid, tiles: structure.row_ptr().iter().map(|at| *at as u32).collect(), ..Self::default() }
+                let row_ptr = BlockIndex::new(plan, structure).row_ptr;
+                let grid = [(row_ptr.len() - 1).div_ceil(rows as usize), columns].map(|side| side as u32);
+                Self { grid, tiles: row_ptr.iter().map(|at| *at as u32).collect(), ..Self::default() }
             }
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);

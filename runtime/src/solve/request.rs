@@ -6,6 +6,7 @@ use bsr_codegen::solver::{HISTORY, Method, SolverModule};
 use bsr_codegen::{KernelSpec, Plan, Refusal};
 
 use super::error::SolveError;
+use crate::schedule::lanes_of_row;
 use crate::{Element, Structure};
 
 /// Most rows and columns of a block.
@@ -134,19 +135,12 @@ pub(super) fn kernels<V: Element, T: Element>(
     } else {
         format!("a = {}, b = {}", V::DTYPE, T::DTYPE)
     };
-    let lanes = lanes(structure);
+    let lanes = lanes_of_row(bm as u32, structure.nnzb() as f64 / structure.block_rows().max(1) as f64);
     let text =
         format!("bm = {bm}, bn = 1, bk = {bk}, mma = scalar, {types}, b_layout = col, c_layout = col, lanes = {lanes}");
     let spec: KernelSpec = text.parse().map_err(|error| Refusal::of(&text, error))?;
     let plan = Plan::new(&spec).map_err(|error| Refusal::of(&text, error))?;
     Ok((plan, module))
-}
-
-/// Threads that serve a block row: as many as have three rounds of blocks in a row of the mean length, 8 to 32.
-fn lanes(structure: &Structure) -> usize {
-    let mean = structure.nnzb() / structure.block_rows().max(1);
-    let (bm, _) = structure.block();
-    [32, 16].into_iter().find(|lanes| 3 * (lanes / bm) <= mean).unwrap_or(8)
 }
 
 impl Options<'_> {

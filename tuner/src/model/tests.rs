@@ -333,6 +333,26 @@ fn divided_k_and_packed_rows_gain_where_they_did() {
     assert!(ratio([packed, wide], [12288, 6144, 12288], "powerlaw:0.06") < 1.0);
 }
 
+/// The groups of threads that were fastest with 27 blocks a row (`benches/LOG.md`, 69 and 85) are predicted to be.
+#[test]
+fn small_blocks_have_the_groups_of_threads_that_were_fastest() {
+    for (side, dtype, fastest) in
+        [(2, "f64", 16), (3, "f64", 16), (3, "f32", 16), (4, "f64", 32), (5, "f32", 32), (6, "f64", 32), (7, "f64", 32)]
+    {
+        let us = |lanes: u32| {
+            let spec: KernelSpec = format!(
+                "bm = {side}, bn = 1, bk = {side}, mma = scalar, dtype = {dtype}, b_layout = col, c_layout = col, lanes = {lanes}"
+            )
+            .parse()
+            .unwrap();
+            predict(&Plan::new(&spec).unwrap(), &problem(&spec, [30_000, 1, 30_000], "topk:27"), &Card::h200()).us
+        };
+        for lanes in [8, 16, 32].into_iter().filter(|lanes| *lanes != fastest) {
+            assert!(us(fastest) < us(lanes), "{side} x {side} of {dtype}: {lanes} before {fastest}");
+        }
+    }
+}
+
 /// Kernels of few columns, as they were measured (`benches/LOG.md`, 42 and 46): few CTAs that each stream at the most that an SM
 /// takes, sums of parts, a stage of two blocks, and tiles that are mostly beyond the last column.
 #[test]

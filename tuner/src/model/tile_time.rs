@@ -1,6 +1,7 @@
 //! What one tile takes: its multiplications, its loads, and what they wait for.
 
 use bsr_codegen::{KernelKind, Multicast, Profile, Unit};
+use bsr_runtime::schedule::lanes_of_row;
 
 use super::card::Card;
 use super::footprint::Misses;
@@ -14,6 +15,10 @@ const SHARED: f64 = 6.0;
 
 /// What products of warps do not hide of the time that shared memory and L2 take.
 const PART: f64 = 0.4;
+
+/// What a row of small blocks takes longer by for each doubling or halving of the threads that serve it, from the best number:
+/// 2 to 22 % were measured (`benches/LOG.md`, 69 and 85).
+const GROUPS: f64 = 0.09;
 
 /// Bytes of a line of L2.
 const LINE: f64 = 128.0;
@@ -251,9 +256,13 @@ impl Rates {
         if profile.kind != KernelKind::SmallBlocks {
             return TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() };
         }
+        // Groups of threads, `pack` of them in the CTA's warps, are slower the further they are from the best ones.
+        let lanes = f64::from(32 * profile.consumers / profile.pack.max(1));
+        let best = f64::from(lanes_of_row(profile.cta_m, tile.blocks));
+        let groups = 1.0 + GROUPS * (lanes / best).log2().abs();
         // Groups of threads whose tiles are rows of a few blocks: as many as fit are under way, and memory is what they wait for,
         // unless columns that the product does not have are multiplied, too.
-        let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
+        let hbm = groups * (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
         let l2 = (tile.sparse + tile.dense) / share.l2;
         TileTime { tensor, l2, busy: both(both(hbm, l2, SHARED), tensor, SHARED), ..TileTime::default() }
     }

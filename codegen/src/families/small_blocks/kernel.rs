@@ -1,7 +1,7 @@
 //! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
-use super::plan::SmallBlocksPlan;
+use super::plan::{SmallBlocksPlan, fused, sides};
 use crate::KernelSpec;
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand, Parameter, Parameters, Problem, Profile, TileScheduler,
@@ -30,10 +30,17 @@ impl KernelPlan for SmallBlocksPlan {
             row(
                 "threads of a row",
                 lanes.to_string(),
-                format!("{slots} = {lanes} / {bm} blocks at once, a row of each"),
+                format!("{slots} = {lanes} / {} blocks at once, a row of each", SmallBlocksPlan::rows(self)),
             ),
             row("CTA", format!("{threads} threads"), format!("{groups} = {threads} / {lanes} block rows")),
-            row("loads of A", format!("{load} B"), format!("{} of {} B are a row of a block", bk / self.a_load, load)),
+            match self.is_transposed() {
+                true => row("loads of A", format!("{} B", a.bytes()), format!("{bm} are a column of a block, its row")),
+                false => row(
+                    "loads of A",
+                    format!("{load} B"),
+                    format!("{} of {load} B are a row of a block", bk / self.a_load),
+                ),
+            },
             row("loads of B", format!("{} B", self.b_load * b.bytes()), format!("where a block is whole; {b}")),
             row(
                 "in flight",
@@ -46,8 +53,8 @@ impl KernelPlan for SmallBlocksPlan {
     }
 
     fn cluster_tile(&self) -> ClusterTile {
-        let KernelSpec { bm, bn, .. } = self.spec;
-        ClusterTile { rows: bm, columns: bn, block_rows: bm, stages_per_block: (1, 1) }
+        let rows = SmallBlocksPlan::rows(self);
+        ClusterTile { rows, columns: self.spec.bn, block_rows: rows, stages_per_block: (1, 1) }
     }
 
     fn threads(&self) -> u32 {
@@ -63,36 +70,21 @@ impl KernelPlan for SmallBlocksPlan {
     }
 
     fn parameters(&self, problem: &Problem) -> Parameters {
-        [
-            ("a", Argument::Pointer(Operand::A)),
-            ("b", Argument::Pointer(Operand::B)),
-            ("c", Argument::Pointer(Operand::C)),
-            ("row_ptr", Argument::RowPtr),
-            ("col_idx", Argument::ColIdx),
-            ("block_rows", Argument::Number(problem.m.div_ceil(self.spec.bm.into()) as u32)),
-            ("m", Argument::Number(problem.m as u32)),
-            ("n", Argument::Number(problem.n as u32)),
-            ("k", Argument::Number(problem.k as u32)),
-            ("ldb", Argument::Number(problem.ldb as u32)),
-            ("ldc", Argument::Number(problem.ldc as u32)),
-        ]
-        .into_iter()
-        .map(|(name, argument)| Parameter { name, argument })
-        .collect()
+        parameters(&self.spec, problem)
     }
 
     fn profile(&self) -> Profile {
-        let KernelSpec { bm, bn, bk, .. } = self.spec;
+        let (rows, inner, bn) = (SmallBlocksPlan::rows(self), self.inner(), self.spec.bn);
         Profile {
             kind: KernelKind::SmallBlocks,
-            cta_m: bm,
+            cta_m: rows,
             cta_n: bn,
             consumers: self.threads() / 32,
-            share: (bm, bn),
+            share: (rows, bn),
             instruction_n: 1,
             stages: 1,
-            stage_k: bk,
-            held_k: bk,
+            stage_k: inner,
+            held_k: inner,
             pack: self.groups(),
             resident: self.resident(),
             ..Profile::PLAIN
@@ -114,4 +106,27 @@ impl KernelPlan for SmallBlocksPlan {
     fn ptx_version(&self) -> Option<&'static str> {
         Some(VERSION)
     }
+}
+
+/// What a launch passes.
+fn parameters(spec: &KernelSpec, problem: &Problem) -> Parameters {
+    let numbers = spec.transpose.is_on().then_some(("block_idx", Argument::BlockIdx));
+    let lists = [("row_ptr", Argument::RowPtr), ("col_idx", Argument::ColIdx)];
+    let factors = [
+        ("a", Argument::Pointer(Operand::A)),
+        ("b", Argument::Pointer(Operand::B)),
+        ("c", Argument::Pointer(Operand::C)),
+    ];
+    let sizes = [
+        ("block_rows", problem.m.div_ceil(sides(spec).0.into())),
+        ("m", problem.m),
+        ("n", problem.n),
+        ("k", problem.k),
+        ("ldb", problem.ldb),
+        ("ldc", problem.ldc),
+    ];
+    let sizes = sizes.into_iter().map(|(name, size)| (name, Argument::Number(size as u32)));
+    let all = factors.into_iter().chain(lists).chain(numbers).chain(sizes);
+    let all = all.map(|(name, argument)| Parameter { name, argument });
+    all.chain(fused::parameters(spec, problem)).collect()
 }

@@ -5,9 +5,9 @@
 //! warp serves a block row. Thread `lane` of a group has row `lane % bm` of block `lane / bm` of as many blocks as the
 //! group has room for, so that the group reads neighbouring memory, and its sums stay in registers until the row is
 //! done. Then the blocks' sums are added by shuffles, in a fixed order. There is no shared memory, and nothing is added
-//! in global memory.
+//! in global memory. B, the vector or the few columns that blocks are multiplied with, is read through the caches.
 //!
-//! B, the vector or the few columns that blocks are multiplied with, is read through the caches.
+//! Of a transposed product a thread has a column of a block, and the blocks of a column of blocks are listed.
 
 mod emit;
 mod kernel;

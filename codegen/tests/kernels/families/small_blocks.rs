@@ -5,16 +5,19 @@ use crate::planning::plan;
 use crate::ptxas;
 use bsr_codegen::{Argument, Plan, Problem, TileScheduler};
 
-const ACCEPTED: [&str; 6] = [
+const ACCEPTED: [&str; 9] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64",
     "mma = scalar, bm = 3, bn = 1, bk = 6, a = f32, b = f64, b_layout = col, c_layout = col",
     "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f64",
     "mma = scalar, bm = 1, bn = 4, bk = 1, dtype = f32, lanes = 8",
     "mma = scalar, bm = 5, bn = 2, bk = 5, a = bf16, b = f32",
     "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f32, lanes = 32",
+    "mma = scalar, bm = 3, bn = 2, bk = 5, dtype = f32, transpose = on, lanes = 16",
+    "mma = scalar, bm = 3, bn = 2, bk = 3, dtype = f32, epilogue = \"|bias: Rows<f16>, s: f32| relu(acc * s + bias)\"",
+    "mma = scalar, bm = 3, bn = 2, bk = 3, dtype = f32, c_layout = col, transpose = on, beta = on",
 ];
 
-const REFUSED: [&str; 15] = [
+const REFUSED: [&str; 20] = [
     "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, lanes = 32",
     "mma = scalar, bm = 3, bn = 1, bk = 3",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = i8",
@@ -25,6 +28,11 @@ const REFUSED: [&str; 15] = [
     "mma = scalar, bm = 8, bn = 1, bk = 3, dtype = f32, lanes = 4",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, vector = 4, accumulate = atomic, schedule = strided",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, transpose = on, beta = on",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, transpose = on",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, beta = on, arch = sm_80",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, epilogue = \"|| (acc, row_max(acc))\"",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, epilogue = \"|x: Dense<f32>, y: Dense<f32>| acc + x * y\"",
+    "mma = scalar, bm = 64, bn = 64, bk = 64, beta = on",
     "mma = scalar, bm = 16, bn = 16, bk = 16, dtype = f64",
     "bm = 3, bn = 1, bk = 3, dtype = f64",
     "bm = 64, bn = 64, bk = 64, dtype = f64",
@@ -43,7 +51,7 @@ const DTYPES: [&str; 7] = [
 ];
 const SIDES: [(u32, u32); 14] =
     [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (3, 6), (6, 3), (1, 8), (8, 1), (2, 7), (5, 8)];
-const CHOICES: [&str; 8] = [
+const CHOICES: [&str; 10] = [
     "",
     ", b_layout = col",
     ", lanes = 8",
@@ -52,6 +60,15 @@ const CHOICES: [&str; 8] = [
     ", b_layout = col, c_layout = col, arch = sm_90a",
     ", lanes = 16, arch = sm_80",
     ", arch = sm_75",
+    ", transpose = on",
+    ", transpose = on, b_layout = col, arch = sm_90a",
+];
+
+/// What is fused, of kernels whose sums are f32.
+const FUSED: [&str; 3] = [
+    ", beta = on",
+    ", c_layout = col, epilogue = \"|x: Dense<f16>, y: Rows<bf16>, z: Cols<f32>| tanh(acc) * y + x * z\"",
+    ", transpose = on, epilogue = \"|y: Rows<f32>, z: Cols<f16>, alpha: f32| gelu(alpha * acc + y) * z\"",
 ];
 
 #[test]
@@ -70,6 +87,7 @@ fn plans_refused() {
 fn text() {
     golden_in("snapshots/small_blocks", "whole_vector_of_f64", plan(ACCEPTED[1]).ptx().text());
     golden_in("snapshots/small_blocks", "whole_two_columns", plan(ACCEPTED[4]).ptx().text());
+    golden_in("snapshots/small_blocks", "whole_transposed", plan(ACCEPTED[6]).ptx().text());
 }
 
 /// Blocks that larger ones' kernels had before keep them, unless a spec asks for the others.
@@ -109,6 +127,10 @@ fn plans() -> Vec<Plan> {
                 if (i + j + d).is_multiple_of(3) {
                     let choice = CHOICES[(i + 3 * j + d) % CHOICES.len()];
                     plans.push(plan(&format!("mma = scalar, bm = {bm}, bn = {bn}, bk = {bk}, {dtype}{choice}")));
+                }
+                if d >= 4 && (i + j + d).is_multiple_of(4) {
+                    let fused = FUSED[(i + j + d) / 4 % FUSED.len()];
+                    plans.push(plan(&format!("mma = scalar, bm = {bm}, bn = {bn}, bk = {bk}, {dtype}{fused}")));
                 }
             }
         }

@@ -29,6 +29,16 @@ fn small_block_patterns() {
 }
 
 #[test]
+fn transposed_small_blocks() {
+    run_table("transposed small blocks", &transposed_cases());
+}
+
+#[test]
+fn fused_small_blocks() {
+    run_table("fused small blocks", &fused_cases());
+}
+
+#[test]
 fn every_row_can_be_launched() {
     assert_launchable(&all());
 }
@@ -39,7 +49,7 @@ fn simulated() {
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {
-    vec![size_cases(), type_cases(), shape_cases(), pattern_cases()]
+    vec![size_cases(), type_cases(), shape_cases(), pattern_cases(), transposed_cases(), fused_cases()]
 }
 
 const SIDES: [(usize, usize); 12] =
@@ -107,5 +117,56 @@ fn shape_cases() -> Vec<Case> {
 fn pattern_cases() -> Vec<Case> {
     let mut cases = patterns_of("bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64, b_layout = col", (500, 1));
     cases.extend(patterns_of("bm = 5, bn = 4, bk = 4, mma = scalar, dtype = f32, lanes = 16", (500, 4)));
+    cases
+}
+
+/// A^T B for every block, type, layout and group of threads, with block columns of many blocks, of one and of none.
+fn transposed_cases() -> Vec<Case> {
+    let mut cases = vec![];
+    for (at, (bm, bk)) in SIDES.into_iter().enumerate() {
+        for (turn, bn) in [1, 3, 4, 16].into_iter().enumerate() {
+            let dtype = TYPES[(at + 2 * turn) % TYPES.len()];
+            let lanes = [32, 16, 8, 4][(at + turn) % 4].max(bk.next_power_of_two());
+            let layouts =
+                ["", ", b_layout = col", ", b_layout = col, c_layout = col", ", c_layout = col"][(at + 3 * turn) % 4];
+            let spec = format!(
+                "bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, {dtype}, lanes = {lanes}, transpose = on{layouts}"
+            );
+            // The rows of C are the columns of A as it is stored: both are ragged.
+            let shape = (40 * bk - bk / 2, bn + turn % 2, 60 * bm - bm / 2);
+            cases.push(Case::new(&spec, shape, Pattern(["random:0.3", "random:0.02", "powerlaw:0.1"][turn % 3])));
+        }
+    }
+    cases.extend(patterns_of(
+        "bm = 3, bn = 1, bk = 4, mma = scalar, dtype = f64, transpose = on, b_layout = col",
+        (500, 1),
+    ));
+    cases
+}
+
+/// Vectors by rows and columns, scalars, a full operand and what C held, in every form, layout and number of columns.
+fn fused_cases() -> Vec<Case> {
+    let epilogues = [
+        "beta = on",
+        "epilogue = \"|bias: Rows<f32>| relu(acc + bias)\"",
+        "epilogue = \"|x: Rows<bf16>, y: Cols<f16>, z: f32| acc * x + y * z\"",
+        "epilogue = \"|x: Dense<f32>, alpha: f32| alpha * acc + x\"",
+        "epilogue = \"|x: Dense<f16>, y: Rows<f16>| tanh(acc) * y + x\"",
+        "epilogue = \"|| gelu(acc)\"",
+    ];
+    let mut cases = vec![];
+    for (at, epilogue) in epilogues.into_iter().enumerate() {
+        for (turn, form) in
+            ["lanes = 16", "transpose = on", "b_layout = col", "transpose = on, c_layout = col", "c_layout = col"]
+                .into_iter()
+                .enumerate()
+        {
+            let (bm, bk) = SIDES[(2 * at + turn) % SIDES.len()];
+            let (bn, dtype) = ([1, 4, 2, 3][(at + turn) % 4], ["dtype = f32", "a = f16, b = f32"][turn % 2]);
+            let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, {dtype}, {form}, {epilogue}");
+            // Ragged in every extent, as the kernel reads the blocks.
+            cases.push(Case::new(&spec, (101, bn + 1, 203), Pattern("random:0.2")));
+        }
+    }
     cases
 }

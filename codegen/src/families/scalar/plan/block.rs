@@ -88,6 +88,23 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 fn check_method(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
+    if spec.transpose.is_on() {
+        errors.push(PlanError::new(
+            "transpose",
+            format!("blocks of {} x {} are not read transposed with mma = scalar", spec.bm, spec.bk),
+            "neighbouring threads read a row of a block; transposed, small blocks alone are read, of up to 8 x 8 and bn = 16",
+            "transpose = off, or mma = wgmma",
+        ));
+    }
+    if spec.epilogue.is_some() {
+        let key = spec.epilogue_key();
+        errors.push(PlanError::new(
+            key,
+            format!("blocks of {} x {} have no `{key}` with mma = scalar", spec.bm, spec.bk),
+            "on CUDA cores small blocks alone have it, of up to 8 x 8 and bn = 16",
+            format!("drop `{key}`, or mma = wgmma"),
+        ));
+    }
     let whole = LOAD_BYTES / spec.a.bytes();
     let vector = spec.vector.unwrap_or(1);
     if vector != 1 && vector != whole && is_float(spec.a) {

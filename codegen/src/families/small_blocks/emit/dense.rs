@@ -65,8 +65,8 @@ struct EdgeElement {
 /// Lines of B that a block meets, and the elements of each.
 fn extent(plan: &SmallBlocksPlan) -> (u32, u32) {
     match plan.spec.b_layout {
-        Layout::RowMajor => (plan.spec.bk, plan.spec.bn),
-        Layout::ColMajor => (plan.spec.bn, plan.spec.bk),
+        Layout::RowMajor => (plan.inner(), plan.spec.bn),
+        Layout::ColMajor => (plan.spec.bn, plan.inner()),
     }
 }
 
@@ -79,7 +79,12 @@ fn product(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> Product {
         Layout::RowMajor => (line, at),
         Layout::ColMajor => (at, line),
     };
-    Product { guard: guard(block), sum: sum(plan, column), a: value(plan, block, k), b: element(plan, block, line, at) }
+    Product {
+        guard: guard(block),
+        sum: sum(&plan.spec, column),
+        a: value(&plan.spec, block, k),
+        b: element(plan, block, line, at),
+    }
 }
 
 /// All lines at once where they fit the registers, else one after the other.

@@ -1,6 +1,7 @@
 //! The operands of the family's templates.
 
 mod dense;
+mod fused;
 mod registers;
 mod sums;
 mod values;
@@ -13,19 +14,24 @@ use crate::{Dtype, KernelSpec, Layout};
 
 /// The instructions of a kernel.
 pub(super) fn body(plan: &SmallBlocksPlan) -> String {
-    templates::render("small_blocks/body.ptx", &Context::new(plan))
+    let template = if plan.is_transposed() { "small_blocks/transposed.ptx" } else { "small_blocks/body.ptx" };
+    templates::render(template, &Context::new(plan))
 }
 
 /// Everything that the templates name.
 #[derive(Serialize)]
 struct Context<'p> {
     spec: &'p KernelSpec,
+    /// Rows and columns of a block as it is multiplied.
+    rows: u32,
+    inner: u32,
     group: Group,
     /// Values that are read once leave L2 first.
     streams: bool,
-    /// Bytes of a block, of one of its rows, and of an element of B and C.
+    /// Bytes of a block, of one of its rows, of a value, and of an element of B and C.
     block_bytes: u32,
     row_bytes: u32,
+    element_bytes: u32,
     dense_bytes: u32,
     /// The block's rows of B are lines of memory, and not its columns.
     rows_are_lines: bool,
@@ -41,6 +47,7 @@ struct Context<'p> {
     sums: Vec<sums::Sum>,
     tree: Vec<sums::Level>,
     sum_type: Dtype,
+    fused: Option<fused::Fused>,
 }
 
 /// The threads that serve a block row.
@@ -61,31 +68,39 @@ impl<'p> Context<'p> {
         let (spec, slots) = (&plan.spec, plan.slots());
         let block_bytes = spec.bm * plan.row_bytes();
         let advance = plan.in_flight() * slots;
+        let block = |number: u32| match plan.is_transposed() {
+            true => values::Block::of_column(spec, slots, number, registers::guard(number)),
+            false => values::Block::new(spec, plan.a_load, slots, number, registers::guard(number)),
+        };
         Self {
             spec,
+            rows: plan.rows(),
+            inner: plan.inner(),
             group: Group {
                 lanes: plan.lanes,
                 mask: plan.lanes - 1,
                 shift: plan.lanes.trailing_zeros(),
                 slots,
                 rows: plan.groups(),
-                has_idle: slots * spec.bm < plan.lanes,
+                has_idle: slots * plan.rows() < plan.lanes,
             },
             streams: plan.arch.compute_capability >= (8, 0),
             block_bytes,
             row_bytes: plan.row_bytes(),
+            element_bytes: spec.a.bytes(),
             dense_bytes: spec.b.bytes(),
             rows_are_lines: spec.b_layout == Layout::RowMajor,
             c_is_row_major: spec.c_layout == Layout::RowMajor,
-            blocks: (0..plan.in_flight()).map(|block| values::Block::new(plan, block)).collect(),
+            blocks: (0..plan.in_flight()).map(block).collect(),
             advance,
             advance_bytes: advance * block_bytes,
             advance_columns: advance * 4,
             steps: dense::steps(plan),
             edges: (0..plan.in_flight()).map(|block| dense::Edge::new(plan, block)).collect(),
-            sums: sums::of(plan),
-            tree: sums::tree(plan),
+            sums: sums::of(spec),
+            tree: sums::tree(slots, plan.lanes, plan.rows()),
             sum_type: spec.acc,
+            fused: fused::Fused::new(spec),
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::SmallBlocksPlan;
-use crate::Dtype;
+use crate::{Dtype, KernelSpec};
 
 /// The register class of an element as it is multiplied.
 pub(super) fn class(dtype: Dtype) -> &'static str {
@@ -11,13 +10,13 @@ pub(super) fn class(dtype: Dtype) -> &'static str {
 }
 
 /// A value of block `block` of a thread in column `k` of its row.
-pub(super) fn value(plan: &SmallBlocksPlan, block: u32, k: u32) -> String {
-    format!("%{}_a{block}_{k}", class(plan.spec.acc))
+pub(super) fn value(spec: &KernelSpec, block: u32, k: u32) -> String {
+    format!("%{}_a{block}_{k}", class(spec.acc))
 }
 
 /// The sum of a column.
-pub(super) fn sum(plan: &SmallBlocksPlan, column: u32) -> String {
-    format!("%{}_sum{column}", class(plan.spec.acc))
+pub(super) fn sum(spec: &KernelSpec, column: u32) -> String {
+    format!("%{}_sum{column}", class(spec.acc))
 }
 
 /// The predicate that guards what is done for a block: the first is there wherever the loop is.

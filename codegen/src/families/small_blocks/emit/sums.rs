@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::plan::SmallBlocksPlan;
 use super::registers::sum;
+use crate::KernelSpec;
 
 /// The sum of a column.
 #[derive(Serialize)]
@@ -24,15 +24,14 @@ pub(super) struct Level {
     clamp: u32,
 }
 
-pub(super) fn of(plan: &SmallBlocksPlan) -> Vec<Sum> {
-    let of_column = |column: u32| Sum { register: sum(plan, column), column, to: column * plan.spec.out.bytes() };
-    (0..plan.spec.bn).map(of_column).collect()
+pub(super) fn of(spec: &KernelSpec) -> Vec<Sum> {
+    let of_column = |column: u32| Sum { register: sum(spec, column), column, to: column * spec.out.bytes() };
+    (0..spec.bn).map(of_column).collect()
 }
 
-/// From the farthest partners to neighbours.
-pub(super) fn tree(plan: &SmallBlocksPlan) -> Vec<Level> {
-    let (slots, lanes) = (plan.slots(), plan.lanes);
+/// From the farthest partners to neighbours, in a group of `lanes` threads that has `slots` blocks of `side` threads each.
+pub(super) fn tree(slots: u32, lanes: u32, side: u32) -> Vec<Level> {
     let clamp = ((32 - lanes) << 8) | 31;
-    let level = |away: u32| Level { distance: away * plan.spec.bm, below: slots - away, clamp };
+    let level = |away: u32| Level { distance: away * side, below: slots - away, clamp };
     (0..slots.next_power_of_two().trailing_zeros()).rev().map(|power| level(1 << power)).collect()
 }

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::plan::SmallBlocksPlan;
-use super::registers::{Wide, guard, value};
-use crate::Dtype;
+use super::registers::{Wide, value};
+use crate::{Dtype, KernelSpec};
 
 /// One of the blocks that a thread has in flight.
 #[derive(Serialize)]
@@ -14,6 +13,8 @@ pub(super) struct Block {
     /// Blocks of the row from the first in flight to it, and bytes of their columns.
     ahead: u32,
     column_from: u32,
+    /// The register of its address in memory.
+    at: String,
     hint: &'static str,
     /// What is loaded, and how it is zeroed.
     registers: Vec<String>,
@@ -49,11 +50,40 @@ struct Widened {
 }
 
 impl Block {
-    pub(super) fn new(plan: &SmallBlocksPlan, number: u32) -> Self {
-        let (spec, from) = (&plan.spec, number * plan.slots() * plan.spec.bm * plan.row_bytes());
-        let (per_load, loads) = (plan.a_load, spec.bk / plan.a_load);
+    /// Block `number` of a thread, `slots` blocks behind the one before it, of which the thread has a row: by loads of
+    /// `per_load` elements.
+    pub(super) fn new(spec: &KernelSpec, per_load: u32, slots: u32, number: u32, guard: String) -> Self {
+        let (from, bytes) = (number * slots * spec.bm * spec.bk * spec.a.bytes(), spec.a.bytes());
+        let at = "%rd_a_at".to_owned();
+        Self {
+            number,
+            guard,
+            ahead: number * slots,
+            column_from: number * slots * 4,
+            at,
+            ..Self::of(spec, (spec.bk, per_load), number, |k| from + k * bytes)
+        }
+    }
+
+    /// The same where the thread has a column of a block, element by element; each block has an address of its own.
+    pub(super) fn of_column(spec: &KernelSpec, slots: u32, number: u32, guard: String) -> Self {
+        let row_bytes = spec.bk * spec.a.bytes();
+        let at = format!("%rd_a_at{number}");
+        Self {
+            number,
+            guard,
+            ahead: number * slots,
+            column_from: number * slots * 4,
+            at,
+            ..Self::of(spec, (spec.bm, 1), number, |k| k * row_bytes)
+        }
+    }
+
+    /// What a thread has of a block: so many elements, by loads of so many, each from where `from` says.
+    fn of(spec: &KernelSpec, (count, per_load): (u32, u32), number: u32, from: impl Fn(u32) -> u32) -> Self {
+        let loads = count / per_load;
         let narrow = |k: u32| match spec.a {
-            dtype if dtype == spec.acc => value(plan, number, k),
+            dtype if dtype == spec.acc => value(spec, number, k),
             Dtype::F32 => format!("%f_in{number}_{k}"),
             _ => format!("%h_in{number}_{k}"),
         };
@@ -71,27 +101,28 @@ impl Block {
                 true => elements.step_by(2).map(word).collect(),
                 false => elements.map(narrow).collect(),
             };
-            Load { wide: Wide::new(kind, &registers), from: from + i * per_load * spec.a.bytes() }
+            Load { wide: Wide::new(kind, &registers), from: from(i * per_load) }
         };
         let halves = |k: u32| Halves { word: word(k), low: narrow(k), high: narrow(k + 1) };
         let widened =
-            |k: u32| Widened { narrow: narrow(k), wide: value(plan, number, k), between: format!("%f_in{number}_{k}") };
+            |k: u32| Widened { narrow: narrow(k), wide: value(spec, number, k), between: format!("%f_in{number}_{k}") };
         Self {
             number,
-            guard: guard(number),
-            ahead: number * plan.slots(),
-            column_from: number * plan.slots() * 4,
+            guard: String::new(),
+            ahead: 0,
+            column_from: 0,
+            at: String::new(),
             // A line that several loads share stays in L1 until the last of them.
             hint: if loads == 1 { ".L1::no_allocate" } else { ".L1::evict_first" },
             registers: match in_words {
-                true => (0..spec.bk).step_by(2).map(word).collect(),
-                false => (0..spec.bk).map(narrow).collect(),
+                true => (0..count).step_by(2).map(word).collect(),
+                false => (0..count).map(narrow).collect(),
             },
             kind,
             zero,
             loads: (0..loads).map(load).collect(),
-            halves: if in_words { (0..spec.bk).step_by(2).map(halves).collect() } else { vec![] },
-            widened: if spec.a == spec.acc { vec![] } else { (0..spec.bk).map(widened).collect() },
+            halves: if in_words { (0..count).step_by(2).map(halves).collect() } else { vec![] },
+            widened: if spec.a == spec.acc { vec![] } else { (0..count).map(widened).collect() },
         }
     }
 }

@@ -77,13 +77,14 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 
 fn check_lanes(spec: &KernelSpec, errors: &mut PlanErrors) {
     let Some(lanes) = spec.lanes else { return };
-    if LANES.contains(&lanes) && lanes >= spec.bm {
+    let (rows, _) = super::sides(spec);
+    if LANES.contains(&lanes) && lanes >= rows {
         return;
     }
     let fact = format!("{lanes} threads cannot serve a block row");
-    let least = LANES.into_iter().find(|lanes| *lanes >= spec.bm).unwrap_or(MOST_LANES);
+    let least = LANES.into_iter().find(|lanes| *lanes >= rows).unwrap_or(MOST_LANES);
     let why = match LANES.contains(&lanes) {
-        true => format!("each row of a block has a thread, and a block has {} rows", spec.bm),
+        true => format!("each row of a block has a thread, and a block has {rows} rows"),
         false => "a warp of 32 threads is divided into groups of 4, 8, 16 or 32".to_owned(),
     };
     errors.push(PlanError::new("lanes", fact, why, format!("lanes = {least}")));

@@ -1,8 +1,9 @@
 //! How a plan is made: the check of the request, and the group of threads that serves a block row.
 
 mod check;
+pub(super) mod fused;
 
-use crate::plan::PlanErrors;
+use crate::plan::{PlanErrors, SparseTimesDense};
 use crate::spec::Key;
 use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
@@ -51,8 +52,10 @@ impl SmallBlocksPlan {
     pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
         let mut errors = PlanErrors::default();
         check::check(spec, &mut errors);
+        fused::check(spec, arch, &mut errors);
         errors.check()?;
-        let along = if spec.b_layout == Layout::RowMajor { spec.bn } else { spec.bk };
+        let (_, inner) = sides(spec);
+        let along = if spec.b_layout == Layout::RowMajor { spec.bn } else { inner };
         Ok(Self {
             spec: *spec,
             arch: *arch,
@@ -64,7 +67,22 @@ impl SmallBlocksPlan {
 
     /// Blocks of a row that a group multiplies at once.
     pub(crate) fn slots(&self) -> u32 {
-        self.lanes / self.spec.bm
+        self.lanes / self.rows()
+    }
+
+    /// Whether the product is of A transposed, which is stored as it is without.
+    pub(crate) fn is_transposed(&self) -> bool {
+        self.spec.transpose.is_on()
+    }
+
+    /// Rows of a block as it is multiplied.
+    pub(crate) fn rows(&self) -> u32 {
+        sides(&self.spec).0
+    }
+
+    /// Columns of a block as it is multiplied.
+    pub(crate) fn inner(&self) -> u32 {
+        sides(&self.spec).1
     }
 
     /// Block rows of a CTA.
@@ -81,7 +99,7 @@ impl SmallBlocksPlan {
         if self.spec.bn > FEW_COLUMNS { IN_FLIGHT.1 } else { IN_FLIGHT.0 }
     }
 
-    /// Bytes of a row of a block.
+    /// Bytes of a row of a block as it is stored.
     pub(crate) fn row_bytes(&self) -> u32 {
         self.spec.bk * self.spec.a.bytes()
     }
@@ -92,11 +110,17 @@ impl SmallBlocksPlan {
             return 1;
         }
         let words = self.spec.acc.bytes() / 4;
-        let held = self.in_flight() * self.spec.bk * words;
+        let held = self.in_flight() * self.inner() * words;
         let registers = COUNTERS + 2 * held + 2 * self.spec.bn * words;
         let most = RESIDENT.min(self.arch.threads_per_sm / THREADS);
         (self.arch.registers / (registers * THREADS)).clamp(1, most)
     }
+}
+
+/// Rows and columns of a block as it is multiplied.
+pub(super) fn sides(spec: &KernelSpec) -> (u32, u32) {
+    let product = SparseTimesDense::new(spec);
+    (product.rows, product.depth)
 }
 
 /// Elements of the widest load that divides runs of `count` elements, the first of which begins on 16 bytes.
