@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod far_blocks;
 mod fused;
 mod operations;
 mod products;
