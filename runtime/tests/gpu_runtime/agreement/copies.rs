@@ -146,28 +146,22 @@ fn clipped(function: &str) -> Vec<Program> {
             continue;
         }
         let (inner, boxed) = (per + per / 2 + 1, 2 * per as u32);
-        // The end of a line within the box, before and behind it, and the lines' own.
-        for (x, y) in [
-            (0, 0),
-            (1, 0),
-            (per as i64 / 2, 1),
-            (-1, 0),
-            (-(per as i64) / 2, -1),
-            (per as i64, 2),
-            (2 * per as i64, 0),
-        ] {
+        // Where a line begins within the box, and where it ends. Lines begin at multiples of 16 bytes: elsewhere an H200 raises an
+        // illegal instruction.
+        let step = i64::from(16 / element.bytes());
+        for (x, y) in [(0, 0), (0, 2), (step, 1), (step, -1), (2 * step, 0)] {
             all.push(write("lines", ty, tile(element, &[inner, 3], &[boxed, 2]), &[x, y], function));
         }
         let swizzled = Map { swizzle: Swizzle::B32, ..tile(element, &[inner, 3], &[boxed, 4]) };
-        all.push(write("lines, swizzled", ty, swizzled, &[2, 0], function));
-        for x in [0, 3, -2] {
+        all.push(write("lines, swizzled", ty, swizzled, &[step, 0], function));
+        for x in [0, step] {
             all.push(write("one line", ty, tile(element, &[inner], &[boxed]), &[x], function));
         }
-        for at in [[0, 0, 0], [1, 1, 1], [-1, -1, 1]] {
+        for at in [[0, 0, 0], [step, 1, 1], [0, -1, 1]] {
             all.push(write("planes", ty, tile(element, &[inner, 3, 2], &[boxed, 2, 2]), &at, function));
         }
         let pixels = images(element, &[inner, 6, 5, 2], [boxed, 16], (&[0, 0], &[0, 0]), &[1, 1]);
-        for at in [[0, 0, 0, 0], [1, 4, 3, 0], [0, 3, 4, 1]] {
+        for at in [[0, 0, 0, 0], [step, 4, 3, 0], [0, 3, 4, 1]] {
             all.push(write("pixels", ty, pixels.clone(), &at, function));
         }
     }
