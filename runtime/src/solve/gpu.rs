@@ -37,28 +37,14 @@ pub struct Solver<T: Plain, V: Plain = T> {
     graph: Option<Graph>,
 }
 
-impl<T: Element + Plain> Solver<T> {
-    /// Copies a matrix to a GPU and loads the kernels of a method.
-    ///
-    /// # Errors
-    /// [`SolveError::Refused`] for a matrix that is not square, has blocks beyond 8 x 8 or elements of another type than f64
-    /// and f32, and for a diagonal block without an inverse; [`SolveError::Kernel`].
-    pub fn new(
-        device: &Device,
-        a: &Bsr<T>,
-        method: Method,
-        preconditioner: Preconditioner,
-    ) -> Result<Self, SolveError> {
-        Self::mixed(device, a, method, preconditioner)
-    }
-}
-
 impl<T: Element + Plain, V: Element + Plain> Solver<T, V> {
-    /// The same with values of a narrower type than the vectors: f32, f16 and bf16 for f64, f16 and bf16 for f32.
+    /// Copies a matrix to a GPU and loads the kernels of a method. Its values are of the vectors' type or of a narrower one: f32, f16
+    /// and bf16 for f64, f16 and bf16 for f32.
     ///
     /// # Errors
-    /// As [`Solver::new`]; values of a wider type than the vectors.
-    pub fn mixed(
+    /// [`SolveError::Refused`] for a matrix that is not square or has blocks beyond 8 x 8, vectors of another type than f64 and
+    /// f32, values of a wider type, and a diagonal block without an inverse; [`SolveError::Kernel`].
+    pub fn new(
         device: &Device,
         a: &Bsr<V>,
         method: Method,

@@ -28,7 +28,7 @@ fn device(test: &str) -> Option<(Device, MutexGuard<'static, ()>)> {
 /// Solves twice, with the same bits, and as the simulator does.
 fn solves<V: Element + Plain, T: Element + Plain>(device: &Device, case: Case, rtol: f64) {
     let (a, b) = (case.matrix::<V>(), case.right_hand_side::<T>());
-    let mut solver = Solver::<T, V>::mixed(device, &a, case.method, case.preconditioner).unwrap();
+    let mut solver = Solver::<T, V>::new(device, &a, case.method, case.preconditioner).unwrap();
     let mut solve = |chunk| {
         let mut norms = vec![];
         let mut callback = |norm| norms.push(norm);
