@@ -12,14 +12,14 @@ use super::exit::Failure;
 /// A matrix from a file, or of a field.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Matrix")]
+#[command(group = clap::ArgGroup::new("matrix").required(true).args(["file", "field"]))]
 pub(super) struct WeightsArgs {
     /// The matrix: Matrix Market .mtx, DLMC .smtx, scipy .npz (bsr, csr, csc, coo), numpy .npy or .npz, or .safetensors
     /// (dense, or the blocks that `bsr convert` wrote).
-    #[arg(required_unless_present = "field")]
     file: Option<PathBuf>,
     /// In place of a file the matrix that a field solves with, in f64: elasticity:XxYxZ, stokes:XxYxZ, reservoir:XxYxZ,
     /// euler:XxYxZ, shell:XxY or graph:NODESxEDGESxBLOCK, with numbers of cells.
-    #[arg(long, value_name = "FIELD", conflicts_with_all = ["file", "tensor"])]
+    #[arg(long, value_name = "FIELD", conflicts_with = "tensor")]
     field: Option<Field>,
     /// The name of the matrix, for a file with several.
     #[arg(long, value_name = "NAME")]
