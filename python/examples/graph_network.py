@@ -43,7 +43,7 @@ class GraphNetwork(nn.Module):
         self.second = nn.Linear(HIDDEN, COMMUNITIES, bias=False)
 
     def forward(self, adjacency: bsr.BsrMatrix | torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        return adjacency @ self.second(torch.relu(adjacency @ self.first(x)))
+        return self.second(adjacency @ torch.relu(self.first(adjacency @ x)))
 
 
 def compared(model: GraphNetwork, adjacency: bsr.BsrMatrix, x: torch.Tensor) -> float:

@@ -77,8 +77,8 @@ def solve(
     x0 = None if x0 is None else _vector(a, x0, "x0")
     if x0 is not None and _arrays.kind_of(x0) != _arrays.kind_of(b):
         raise Error(f"x0 is of {_arrays.kind_of(x0)}, and b of {_arrays.kind_of(b)}\n  help: convert one of them")
-    cycle = _cycle(method, restart, a.shape[0])
-    # What `maxiter` counts.
+    cycle = _cycle(method, restart)
+    # What `maxiter` counts: no cycle has more iterations than there are rows.
     counted = 1 if callback_type == "legacy" or method != "gmres" else min(cycle, max(a.shape[0], 1))
     limit = (10 * a.shape[0] if maxiter is None else _count(maxiter)) * counted
     how = (str(method), cycle, M is not None), (float(rtol), float(atol), min(limit, 2**63 - 1))
@@ -93,13 +93,13 @@ def solve(
     return x, iterations // counted if ended > 0 else ended
 
 
-def _cycle(method: str, restart: int | None, rows: int) -> int:
+def _cycle(method: str, restart: int | None) -> int:
+    """The iterations of a cycle of GMRES; the native half says which are too many."""
     if restart is not None and method != "gmres":
         raise Error(f"restart = {restart}, and method = {method!r} has no cycles\n  help: drop it, or method='gmres'")
     restart = RESTART if restart is None else int(restart)
     if not 0 < restart < 2**32:
         raise Error(f"restart = {restart} is no number of iterations\n  help: restart = {RESTART}")
-    # The native half says which cycles are too long; no cycle has more iterations than there are rows.
     return restart
 
 
