@@ -50,6 +50,7 @@ impl Factors {
     }
 
     /// Whether there are none.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -65,7 +66,7 @@ impl Factors {
     }
 
     /// Those of Q, of K and of V.
-    pub fn each(&self) -> &[Vec<f32>; 3] {
+    pub(super) fn each(&self) -> &[Vec<f32>; 3] {
         &self.each
     }
 

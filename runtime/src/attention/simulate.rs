@@ -125,6 +125,7 @@ impl SimulatedAttention {
     ///
     /// # Errors
     /// As [`SimulatedAttention::run`].
+    #[doc(hidden)]
     pub fn run_into<'n, T: Element, O: Element>(
         &self,
         [q, k, v]: [&Tensor<T>; 3],

@@ -4,7 +4,6 @@
 //! product are keys, so V is given with the keys of a column side by side, `[problems, heads, columns, keys]`, in the order of
 //! [`AttentionTiles::key_of_place`](crate::plan::AttentionTiles::key_of_place).
 
-use super::AttentionPlan;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::{Key, Scale};
 use crate::{Dtype, KernelSpec};
@@ -50,17 +49,5 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             "the factors of Q, K and V are those of the tensors, or of each of their heads: `tensor`",
             "scale = tensor",
         ));
-    }
-}
-
-impl AttentionPlan {
-    /// Q, K and V have 8 bits.
-    pub(crate) fn is_fp8(&self) -> bool {
-        self.spec.a.is_fp8()
-    }
-
-    /// Q, K and V have factors.
-    pub(crate) fn has_factors(&self) -> bool {
-        self.spec.scale != Scale::Unscaled
     }
 }

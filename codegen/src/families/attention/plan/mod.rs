@@ -15,6 +15,7 @@ pub(crate) use workspace::Workspace;
 use crate::epilogue::Program;
 use crate::hopper::OperandTile;
 use crate::plan::PlanErrors;
+use crate::spec::Scale;
 use crate::{Arch, KernelSpec};
 
 /// A legal kernel of this family.
@@ -48,6 +49,16 @@ impl AttentionPlan {
         let [queries, keys, values, output] = tiles;
         let workspace = spec.split.is_on().then(|| Workspace::new(&tiling, arch));
         Ok(Self { spec: *spec, arch: *arch, tiling, queries, keys, values, output, memory, workspace })
+    }
+
+    /// Q, K and V have 8 bits.
+    pub(crate) fn is_fp8(&self) -> bool {
+        self.spec.a.is_fp8()
+    }
+
+    /// Q, K and V have factors.
+    pub(crate) fn has_factors(&self) -> bool {
+        self.spec.scale != Scale::Unscaled
     }
 
     /// The score of a pair in partial blocks, where it is not `s * scale`.
