@@ -304,3 +304,22 @@ fn ptxas_assembles_kernels_of_blocks_of_128_with_probes_without_spills() {
     assert!(with.len() > 10, "{} kernels", with.len());
     ptxas::assemble_all(&with, "attention-probed");
 }
+
+/// Two CTAs of one consumer share an SM, with 128 registers a thread: up to 192 columns ptxas has enough of them, and beyond them the
+/// kernel is refused with what it takes.
+#[test]
+fn ptxas_assembles_tiles_of_one_consumer_up_to_the_widest() {
+    let spec = |bn: u32, keys: &str| {
+        joined(&[&format!("op = attention, bm = 64, bn = {bn}, bk = 64, consumers = 1, dtype = bf16"), keys])
+    };
+    let keys = ["", "page = 64", DOCUMENTS];
+    let all = [64, 128, 192].into_iter().flat_map(|bn| keys.map(|keys| spec(bn, keys)));
+    let plans: Vec<Plan> =
+        all.chain([spec(160, "page = 32, split = auto, sinks = on")]).map(|text| plan(&text)).collect();
+    ptxas::assemble_all(&plans, "attention-alone");
+    for bn in [208, 224, 240, 256] {
+        let errors = Plan::new(&spec(bn, "").parse().unwrap()).unwrap_err().to_string();
+        let of_output = format!("takes {} of O and 30 more; up to 192 columns fit", bn / 2);
+        assert!(errors.contains(&of_output) && errors.contains("consumers = 2"), "{errors}");
+    }
+}

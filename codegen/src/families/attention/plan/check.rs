@@ -16,6 +16,9 @@ const LARGEST: u32 = 512;
 const PAGES: [u32; 2] = [16, 256];
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
+/// The same of a tile of one consumer, of which two CTAs share an SM: ptxas compiles for 128 registers a thread, and O's instruction
+/// takes those of O and 30 more.
+const WIDEST_ALONE: u32 = 192;
 /// The same where CTAs share the keys of a tile.
 const WIDEST_SPLIT: u32 = 176;
 
@@ -68,6 +71,18 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
                 spec.bn / 2
             ),
             "split = off",
+        ));
+    }
+    if spec.consumers == Some(1) && spec.bn > WIDEST_ALONE && spec.bn <= WIDEST {
+        errors.push(PlanError::new(
+            Key::Consumers.as_str(),
+            format!("tiles of one consumer are not supported for heads of {} columns", spec.bn),
+            format!(
+                "two CTAs share an SM, so that a thread has 128 registers, and O += P V takes {} of O and 30 more; up to \
+                 {WIDEST_ALONE} columns fit",
+                spec.bn / 2
+            ),
+            "consumers = 2",
         ));
     }
     let own = |key: &Key| spec.a.is_fp8() && *key == Key::Scale;
