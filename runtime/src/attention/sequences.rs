@@ -25,7 +25,7 @@ const MOST_KEYS: usize = 1 << 24;
 /// // Two of 300 and 20 queries, and of 300 and 500 keys.
 /// let packed = Sequences::new(&[0, 300, 320], &[0, 300, 800], (320, 800))?.causal();
 /// let (mask, [first, end]) = (packed.mask((128, 128))?, packed.vectors());
-/// assert_eq!((mask.stored(), first.len(), end.len()), (13, 320, 320));
+/// assert_eq!((mask.stored(), first.len(), end.len()), (10, 320, 320));
 /// # Ok::<(), bsr_runtime::attention::AttentionError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
