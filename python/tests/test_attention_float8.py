@@ -15,6 +15,8 @@ from bsr_gemm._lib import _attention_float8 as float8  # noqa: E402
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 #: The rounding of probabilities to e4m3 on a GPU and the simulator; O is rounded to bfloat16 everywhere.
 ROUNDED = {"cpu": 4e-3, "cuda": 4e-2}
+#: A GPU's tensor cores keep 14 bits of a sum of products in FP8: some 2^-12 of a score, and the largest is about 6.
+LOGARITHM = {"cpu": 1e-4, "cuda": 2e-3}
 
 
 def drawn(device, shape=(2, 4, 200, 64), key_heads=2, keys=270):
@@ -52,7 +54,7 @@ def test_it_is_the_attention_of_what_was_rounded(device, per) -> None:
     wide = [float8.dequantised(x, f, 2) for x, f in zip(found[:3], found.scales)]
     right = dense(*wide, kept)
     assert relative(o, right[0]) < ROUNDED[device]
-    assert (lse - right[1]).abs().max() < 1e-4
+    assert (lse - right[1]).abs().max() < LOGARITHM[device]
     # Of what was meant it is as exact as three significant bits and one that is implied are.
     assert 0.01 < relative(o, dense(q, k, v, kept)[0]) < 0.07
 

@@ -174,18 +174,21 @@ def _on_gpu(array: Any) -> Any:
 
 
 _kinds: dict[Any, str] = {}
+_kinds_of_numpy: dict[Any, str] = {}
 
 
 def kind_of(array: Any) -> str:
     """The element type in the words of a spec: ``bf16`` for instance."""
-    known = _kinds.get(array.dtype)
+    # PyTorch's compiler does not follow a dictionary with types of NumPy among its keys.
+    seen = _kinds if is_tensor(array) else _kinds_of_numpy
+    known = seen.get(array.dtype)
     if known is not None:
         return known
     name = str(array.dtype).removeprefix("torch.")
     kind = KINDS.get(name)
     if kind is None:
         raise Error(f"an array of {name} cannot be multiplied\n  help: convert it to one of {', '.join(KINDS)}")
-    _kinds[array.dtype] = kind
+    seen[array.dtype] = kind
     return kind
 
 

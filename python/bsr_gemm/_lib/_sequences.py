@@ -167,7 +167,8 @@ def _ranges(
     if len(of_queries) == 1:
         return torch.zeros_like(row, dtype=torch.float32), torch.zeros_like(row, dtype=torch.float32)
     of_queries, of_keys = of_queries.long(), of_keys.long()
-    sequence = torch.searchsorted(of_queries[1:].contiguous(), row, right=True)
+    # Of all starts, since PyTorch's compiler refuses a part of them here; rows before a wrong first start are in the first sequence.
+    sequence = (torch.searchsorted(of_queries, row, right=True) - 1).clamp(min=0)
     within, sequence = sequence < len(of_queries) - 1, sequence.clamp(max=len(of_queries) - 2)
     first, end = of_keys[sequence], of_keys[sequence + 1]
     place = row + end - of_queries[sequence + 1]

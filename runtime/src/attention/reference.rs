@@ -130,6 +130,8 @@ fn one_row<T: Element>(
         let first = column as usize * bk;
         for key in first..(first + bk).min(keys) {
             let [product, squares] = product_and_squares(&q, &widened(k.row([batch, key_head, key])));
+            // Tensor cores that cut a sum in FP8 do it towards zero: the parts do not cancel.
+            let summed = squares.sqrt() + product.abs();
             let product = product * of_products;
             let score = match score.filter(|_| partial) {
                 Some(score) => {
@@ -138,7 +140,7 @@ fn one_row<T: Element>(
                 }
                 None => product * scale,
             };
-            let error = OF_SCORE * (1.0 + score.abs()) + error_of_products * squares.sqrt();
+            let error = OF_SCORE * (1.0 + score.abs()) + error_of_products * summed;
             attends.push(Attends { key, score, error });
         }
     }
