@@ -213,7 +213,8 @@ def test_a_compiled_model_has_no_graph_break(device) -> None:
         ours, theirs = ([x.clone().requires_grad_() for x in given] for _ in range(2))
         attend(*ours, torch.tensor(starts(lengths)[0], dtype=torch.int32, device=device)).backward()
         dense(2.0 * theirs[0], *theirs[1:], lengths, True, (60, 0))[0].sum().backward()
-        close([x.grad for x in ours], [x.grad.double() for x in theirs])
+        # The gradient of 2 Q is rounded, and doubled then.
+        close([x.grad for x in ours], [x.grad.double() for x in theirs], 4e-2)
 
 
 @pytest.mark.gpu

@@ -149,6 +149,8 @@ pub(super) fn settled(spec: &KernelSpec) -> KernelSpec {
         Some(Accumulate::Atomic) | None => false,
     };
     KernelSpec {
+        // SDDMM's tile is so many whole panels of a block's columns, which its plan holds.
+        bn: if spec.op == Op::Sdd { 0 } else { spec.bn },
         accumulate: spec.accumulate.filter(|_| !by_default),
         arch: None,
         cta_m: None,

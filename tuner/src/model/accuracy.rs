@@ -1,6 +1,8 @@
 //! How accurate the model is on products of which many kernels were measured: how well it sorts them, and what is lost by
 //! taking the one that it predicts to be the fastest.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use super::fit::{Row, grouped};
@@ -18,13 +20,24 @@ pub(super) struct Accuracy {
     loss: f64,
 }
 
+/// Predicted and measured times of kernels, those of one kernel that several specs give as one, with the geometric mean of its
+/// times.
+fn of_kernels(times: impl IntoIterator<Item = (String, (f64, f64))>) -> Vec<(f64, f64)> {
+    let mut kernels: BTreeMap<String, (f64, Vec<f64>)> = BTreeMap::new();
+    for (digest, (predicted, measured)) in times {
+        kernels.entry(digest).or_insert((predicted, vec![])).1.push(measured.ln());
+    }
+    let mean = |logarithms: Vec<f64>| (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
+    kernels.into_values().map(|(predicted, logarithms)| (predicted, mean(logarithms))).collect()
+}
+
 fn accuracy_of(group: &[&Row], rates: &Rates) -> Accuracy {
-    let pairs: Vec<(f64, f64)> = group.iter().map(|row| (row.log(rates) + row.us.ln(), row.us)).collect();
-    let best = group.iter().map(|row| row.us).fold(f64::INFINITY, f64::min);
+    let pairs = of_kernels(group.iter().map(|row| (row.digest(), ((row.log(rates) + row.us.ln()).exp(), row.us))));
+    let best = pairs.iter().map(|pair| pair.1).fold(f64::INFINITY, f64::min);
     let likeliest = pairs.iter().min_by(|x, y| x.0.total_cmp(&y.0)).map_or(f64::INFINITY, |pair| pair.1);
     Accuracy {
         key: group[0].problem.key(),
-        rows: group.len(),
+        rows: pairs.len(),
         is_held_out: group[0].problem.workload.seed >= HELD_OUT,
         is_of_h100: group[0].card != Card::h200(),
         correlation: rank_correlation_of(&pairs).unwrap_or(1.0),
@@ -124,9 +137,11 @@ fn attention_kernels_are_sorted() {
         let (table, mut products) = (table(file), 0);
         for tuned in table.tuned().iter().filter(|tuned| Facts::has_width(tuned.problem.workload.facts.op())) {
             let (card, _) = for_gpu(&tuned.device.name, None);
-            let us = |spec| Some(predict(&Plan::new(&spec).ok()?, &tuned.problem, &card).us);
-            let pairs: Vec<(f64, f64)> =
-                tuned.kernels().filter_map(|(spec, measured)| Some((us(spec)?, measured))).collect();
+            let times = |(spec, measured)| {
+                let plan = Plan::new(&spec).ok()?;
+                Some((plan.digest(), (predict(&plan, &tuned.problem, &card).us, measured)))
+            };
+            let pairs = of_kernels(tuned.kernels().filter_map(times));
             let correlation = rank_correlation_of(&pairs).unwrap_or(1.0);
             let taken = pairs.iter().min_by(|x, y| x.0.total_cmp(&y.0)).map_or(f64::INFINITY, |pair| pair.1);
             eprintln!("{correlation:>6.2} {:>6.1} %  {}", 100.0 * (taken / tuned.us - 1.0), tuned.problem.key());
