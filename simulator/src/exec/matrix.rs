@@ -23,7 +23,15 @@ impl Machine<'_> {
         match op {
             Op::Ldmatrix { d, trans, addr } => self.ldmatrix(who, d, *trans, addr),
             Op::Stmatrix { s, trans, addr } => self.stmatrix(who, s, *trans, addr),
+            Op::Movmatrix { d, a } => {
+                self.movmatrix(who, *d, *a);
+                Ok(())
+            }
             Op::Mma(m) => self.mma(who, m),
+            Op::MmaQuads(m) => {
+                self.mma_quads(who, m);
+                Ok(())
+            }
             Op::WmmaLoad { d, matrix, addr, stride } => self.wmma_load(who, d, matrix, addr, *stride),
             Op::WmmaStore { s, matrix, addr, stride } => self.wmma_store(who, s, matrix, addr, *stride),
             Op::WmmaMma(m) => {
@@ -75,6 +83,16 @@ impl Machine<'_> {
                 "the rows of ldmatrix and stmatrix must be in shared memory",
             ),
         }
+    }
+
+    fn movmatrix(&mut self, who: Who, d: Reg, a: Reg) {
+        let rows = self.warps[who.w].regs[a as usize];
+        let element = |row: usize, column: usize| rows[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
+        let out = std::array::from_fn(|l| {
+            let (row, column) = (l / 4, l % 4 * 2);
+            element(column, row) | element(column + 1, row) << 16
+        });
+        self.set(who.w, who.mask, d, &out);
     }
 
     fn ldmatrix(&mut self, who: Who, d: &[Reg], trans: bool, addr: &Addr) -> Exec<()> {

@@ -6,18 +6,14 @@ use crate::machine::{Exec, Machine};
 use crate::program::op::Mma;
 use crate::program::types::Ty;
 
+/// The most rows of A.
 const M: usize = 16;
 const N: usize = 8;
 
-/// The most elements of K that A stores, and those that B has where A is dense and where it is sparse.
-const STORED: usize = 32;
-const DENSE: usize = 32 * N;
-const SPARSE: usize = 64 * N;
-
-/// C, A and B, row-major; A and B may be shorter than their places.
-struct Fragments<T, const B: usize> {
+/// C, A and B, row-major, which may be shorter than their places: those of A and B are `16 * K` and `8 * KB`.
+struct Fragments<T, const A: usize, const B: usize> {
     c: [T; M * N],
-    a: [T; M * STORED],
+    a: [T; A],
     b: [T; B],
 }
 
@@ -38,6 +34,10 @@ impl Machine<'_> {
             self.mma_f64(who, m);
             return Ok(());
         }
+        if let Some(f) = m.bitwise {
+            self.mma_bits(who, m, f);
+            return Ok(());
+        }
         let (k, stored) = (m.k as usize, m.stored_k() as usize);
         let places = match m.sparse {
             Some(sparse) => {
@@ -46,31 +46,40 @@ impl Machine<'_> {
             }
             None => None,
         };
+        // At most 32 elements of K are stored, and 64 of 4 bits; a sparse A has half of those of B.
         match (m.d_ty == Ty::S32, &places) {
-            (false, None) => self.multiply::<f32, DENSE>(who, m, |c, a, b| multiply(c, a, b, N, k)),
-            (true, None) => self.multiply::<i32, DENSE>(who, m, |c, a, b| multiply_integers(c, a, b, N, k, m.saturate)),
-            (false, Some(at)) => {
-                self.multiply::<f32, SPARSE>(who, m, |c, a, b| multiply_sparse(c, a, at, b, N, stored));
-            }
-            (true, Some(at)) => self.multiply::<i32, SPARSE>(who, m, |c, a, b| {
+            (false, None) => self.multiply::<f32, { M * 32 }, { 32 * N }>(who, m, |c, a, b| multiply(c, a, b, N, k)),
+            (true, None) => self.multiply::<i32, { M * 64 }, { 64 * N }>(who, m, |c, a, b| {
+                multiply_integers(c, a, b, N, k, m.saturate);
+            }),
+            (false, Some(at)) => self.multiply::<f32, { M * 32 }, { 64 * N }>(who, m, |c, a, b| {
+                multiply_sparse(c, a, at, b, N, stored);
+            }),
+            (true, Some(at)) => self.multiply::<i32, { M * 64 }, { 128 * N }>(who, m, |c, a, b| {
                 add_integers(c, m.saturate, |c| multiply_sparse(c, a, at, b, N, stored));
             }),
         }
-        self.tensor_core(who, (M * N * stored) as u64, m.a_ty);
+        self.tensor_core(who, u64::from(m.m) * (N * stored) as u64, m.a_ty);
         Ok(())
     }
 
     /// Takes the fragments, adds products to C, and puts it back.
-    fn multiply<T: Element, const B: usize>(&mut self, who: Who, m: &Mma, add: impl FnOnce(&mut [T], &[T], &[T])) {
-        let Fragments { mut c, a, b } = self.fragments::<T, B>(who, m);
-        add(&mut c, &a[..M * m.stored_k() as usize], &b[..m.k as usize * N]);
+    fn multiply<T: Element, const A: usize, const B: usize>(
+        &mut self,
+        who: Who,
+        m: &Mma,
+        add: impl FnOnce(&mut [T], &[T], &[T]),
+    ) {
+        let Fragments { mut c, a, b } = self.fragments::<T, A, B>(who, m);
+        let rows = m.m as usize;
+        add(&mut c[..rows * N], &a[..rows * m.stored_k() as usize], &b[..m.k as usize * N]);
         self.put_fragment(who, m, &c);
     }
 
-    fn fragments<T: Element, const B: usize>(&self, who: Who, m: &Mma) -> Fragments<T, B> {
+    fn fragments<T: Element, const A: usize, const B: usize>(&self, who: Who, m: &Mma) -> Fragments<T, A, B> {
         let k = m.stored_k() as usize;
         let file = &self.warps[who.w].regs;
-        let (mut a, mut b, mut c) = ([T::default(); M * STORED], [T::default(); B], [T::default(); M * N]);
+        let (mut a, mut b, mut c) = ([T::default(); A], [T::default(); B], [T::default(); M * N]);
         let bits = m.a_ty.bits();
         let per = 32 / bits as usize;
         for (i, r) in m.a.iter().enumerate() {
@@ -105,7 +114,7 @@ impl Machine<'_> {
 }
 
 /// Where in C register `i` of thread `l` is; one of f16 has the next element as well.
-fn place(ty: Ty, l: usize, i: usize) -> usize {
+pub(super) fn place(ty: Ty, l: usize, i: usize) -> usize {
     let (row, column) = if ty == Ty::F16 { (i, 0) } else { (i / 2, i % 2) };
     (l / 4 + row * 8) * N + l % 4 * 2 + column
 }

@@ -7,7 +7,9 @@ mod defined;
 mod matrix;
 mod mbarrier;
 mod mma;
+mod mma_bits;
 mod mma_f64;
+mod mma_quads;
 mod poll;
 mod pure;
 mod step;
@@ -152,6 +154,8 @@ impl Machine<'_> {
             Op::Ldmatrix { .. }
             | Op::Stmatrix { .. }
             | Op::Mma(_)
+            | Op::MmaQuads(_)
+            | Op::Movmatrix { .. }
             | Op::WmmaLoad { .. }
             | Op::WmmaStore { .. }
             | Op::WmmaMma(_) => {

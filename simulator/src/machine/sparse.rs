@@ -12,7 +12,7 @@ use crate::program::op::Sparse;
 fn bits_of(sparse: Sparse, row: usize, chunk: usize) -> (usize, usize) {
     let half = row / 8 % 2;
     let first = (sparse.selector * sparse.threads()) as usize;
-    if sparse.ty.bits() == 8 {
+    if sparse.ty.bits() <= 8 {
         // A register for each half of the rows and each 8 chunks.
         (first + half + chunk / 8 * 2, chunk % 8 * 4)
     } else {
@@ -21,7 +21,7 @@ fn bits_of(sparse: Sparse, row: usize, chunk: usize) -> (usize, usize) {
     }
 }
 
-/// The elements of a chunk that are stored, by their places in it: two of four, or one of two of 32 bits. None if the bits
+/// The elements of a chunk that are stored, by their places in it: two of four (pairs of 4 bits), or one of two of 32 bits. None if the bits
 /// say nothing.
 fn stored(sparse: Sparse, bits: u64) -> Option<(u32, Option<u32>)> {
     let (first, second) = ((bits & 3) as u32, (bits >> 2 & 3) as u32);
@@ -64,7 +64,9 @@ impl Machine<'_> {
                     );
                     return self.fail(FindingKind::SparseMetadata, warp, 1 << lane, pc, text);
                 };
-                out.extend([Some(one), other].into_iter().flatten().map(|place| chunk * size + place));
+                let (count, start) = (sparse.together(), chunk * size);
+                let stored = [Some(one), other].into_iter().flatten();
+                out.extend(stored.flat_map(|place| (0..count).map(move |i| start + place * count + i)));
             }
         }
         Ok(out)

@@ -292,6 +292,12 @@ pub(crate) enum Op {
     },
     Wgmma(Box<Wgmma>),
     Mma(Box<Mma>),
+    MmaQuads(Box<Quads>),
+    /// `movmatrix`: transposes 8 x 8 elements of 16 bits, of which each thread has two neighbours of a row.
+    Movmatrix {
+        d: Reg,
+        a: Reg,
+    },
     Ldmatrix {
         d: Vec<Reg>,
         trans: bool,
@@ -330,6 +336,7 @@ impl Op {
             | Op::ClusterArrive { aligned, .. }
             | Op::ClusterWait { aligned, .. } => *aligned,
             Op::WgFence | Op::WgCommit | Op::WgWait { .. } | Op::Wgmma(_) | Op::Mma(_) => true,
+            Op::MmaQuads(_) | Op::Movmatrix { .. } => true,
             Op::Ldmatrix { .. } | Op::Stmatrix { .. } | Op::Setmaxnreg { .. } => true,
             Op::WmmaLoad { .. } | Op::WmmaStore { .. } | Op::WmmaMma(_) | Op::MapRelease { .. } => true,
             _ => false,

@@ -1,5 +1,6 @@
 //! Operations of the tensor core.
 
+use super::op_pure::Logic;
 use super::operand::{PredSrc, Reg, Src};
 use super::types::Ty;
 
@@ -27,7 +28,16 @@ pub(crate) struct Sparse {
 impl Sparse {
     /// Elements of a chunk, of which half are stored.
     pub(crate) fn chunk(&self) -> u32 {
-        if self.ty.bits() == 32 { 2 } else { 4 }
+        match self.ty.bits() {
+            4 => 8,
+            32 => 2,
+            _ => 4,
+        }
+    }
+
+    /// Neighbours that are stored or not together: two of 4 bits.
+    pub(crate) fn together(&self) -> u32 {
+        if self.ty.bits() == 4 { 2 } else { 1 }
     }
 
     /// Threads of four that have metadata: 4 bits of each chunk of 16 rows, in registers of eight fours of threads.
@@ -75,7 +85,7 @@ impl Wgmma {
 /// `mma.sync`: D = A * B + C over one warp.
 #[derive(Clone, Debug)]
 pub(crate) struct Mma {
-    /// Rows of A: 16, or 8 of f64.
+    /// Rows of A: 16 or 8.
     pub(crate) m: u32,
     pub(crate) k: u32,
     pub(crate) d_ty: Ty,
@@ -88,6 +98,8 @@ pub(crate) struct Mma {
     pub(crate) c: Vec<Src>,
     /// Integers: sums stop at the ends of the range instead of wrapping.
     pub(crate) saturate: bool,
+    /// Of single bits: how two of them are combined before the ones are counted.
+    pub(crate) bitwise: Option<Logic>,
     pub(crate) sparse: Option<Sparse>,
 }
 
@@ -96,6 +108,19 @@ impl Mma {
     pub(crate) fn stored_k(&self) -> u32 {
         if self.sparse.is_some() { self.k / 2 } else { self.k }
     }
+}
+
+/// `mma.m8n8k4` of f16: four products, one for each eight threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Quads {
+    pub(crate) d_ty: Ty,
+    pub(crate) c_ty: Ty,
+    pub(crate) a_by_rows: bool,
+    pub(crate) b_by_columns: bool,
+    pub(crate) d: Vec<Reg>,
+    pub(crate) a: Vec<Reg>,
+    pub(crate) b: Vec<Reg>,
+    pub(crate) c: Vec<Src>,
 }
 
 /// Which operand a `wmma` fragment is.

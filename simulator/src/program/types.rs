@@ -27,6 +27,10 @@ pub(crate) enum Ty {
     E5m2,
     E4m3x2,
     E5m2x2,
+    /// Four bits and one bit, of matrices alone.
+    U4,
+    S4,
+    B1,
 }
 
 /// The types in their order, with their names and their bits.
@@ -55,6 +59,9 @@ const TYPES: &[(Ty, &str, u32)] = &[
     (Ty::E5m2, "e5m2", 8),
     (Ty::E4m3x2, "e4m3x2", 16),
     (Ty::E5m2x2, "e5m2x2", 16),
+    (Ty::U4, "u4", 4),
+    (Ty::S4, "s4", 4),
+    (Ty::B1, "b1", 1),
 ];
 
 impl Ty {
@@ -75,7 +82,7 @@ impl Ty {
     }
 
     pub(crate) fn signed(self) -> bool {
-        matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
+        matches!(self, Self::S4 | Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
     pub(crate) fn int(self) -> bool {

@@ -13,7 +13,7 @@ fn words(numbers: &[i64]) -> String {
 }
 
 /// Loads one column, or one tile, into shared memory that holds other bytes, and shows all of it.
-fn load(name: &str, map: Map, coords: &[i64], offsets: &[i64]) -> Program {
+pub(super) fn load(name: &str, map: Map, coords: &[i64], offsets: &[i64]) -> Program {
     let bytes = map.box_dims.iter().product::<u32>() * map.element.bytes();
     let (rank, at, offsets) = (coords.len(), words(coords), words(offsets));
     let (mode, behind) =
@@ -34,7 +34,13 @@ fn load(name: &str, map: Map, coords: &[i64], offsets: &[i64]) -> Program {
 }
 
 /// An image of `sizes` pixels, its planes as close as their lines allow.
-fn images(element: TensorElement, dims: &[u64], boxed: [u32; 2], corners: (&[i32], &[i32]), steps: &[u32]) -> Map {
+pub(super) fn images(
+    element: TensorElement,
+    dims: &[u64],
+    boxed: [u32; 2],
+    corners: (&[i32], &[i32]),
+    steps: &[u32],
+) -> Map {
     let line = (dims[0] * u64::from(element.bytes())).next_multiple_of(16);
     let strides = (1..dims.len()).map(|d| line * dims[1..d].iter().product::<u64>()).collect();
     Map {
@@ -108,7 +114,7 @@ pub(crate) fn columns() -> Vec<Program> {
 }
 
 /// A store or a reduction: shared memory holds numbers, and so does the tensor, its padding too.
-fn write(name: &str, ty: &str, map: Map, coords: &[i64], function: &str) -> Program {
+pub(super) fn write(name: &str, ty: &str, map: Map, coords: &[i64], function: &str) -> Program {
     let (rank, at) = (coords.len(), words(coords));
     let (head, f) = if function.is_empty() { ("cp", String::new()) } else { ("cp.reduce", format!(".{function}")) };
     let mode = if map.corners.is_some() { ".im2col_no_offs" } else { "" };
@@ -201,9 +207,17 @@ pub(crate) fn reductions() -> Vec<Program> {
 
 /// Loads of tiles that begin anywhere, with what fills them behind the ends.
 pub(crate) fn tiles() -> Vec<Program> {
-    use TensorElement::{B8, B32, Bf16, F16, F32};
+    use TensorElement::{B8, B32, Bf16, F16, F32, F64, Tf32};
     let mut all = Vec::new();
-    for (ty, element, per) in [("f16", F16, 8), ("bf16", Bf16, 8), ("f32", F32, 4), ("s32", B32, 4), ("u8", B8, 16)] {
+    for (ty, element, per) in [
+        ("f16", F16, 8),
+        ("bf16", Bf16, 8),
+        ("f32", F32, 4),
+        ("tf32", Tf32, 4),
+        ("f64", F64, 2),
+        ("s32", B32, 4),
+        ("u8", B8, 16),
+    ] {
         let (inner, boxed) = (2 * per + per / 2 + 1, 2 * per as u32);
         for fill_nan in [false, true] {
             if fill_nan && matches!(element, B8 | B32) {

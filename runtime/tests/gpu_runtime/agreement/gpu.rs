@@ -42,7 +42,10 @@ fn encoded(map: &Map, base: u64) -> Option<CUtensorMap> {
         TensorElement::S32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
         TensorElement::B64 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT64,
         TensorElement::S64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
-        _ => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        TensorElement::U16 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+        TensorElement::Tf32 => Type::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+        TensorElement::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        TensorElement::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     };
     let span = match map.swizzle {
         Swizzle::B32 => Span::CU_TENSOR_MAP_SWIZZLE_32B,

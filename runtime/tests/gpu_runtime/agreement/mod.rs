@@ -3,10 +3,12 @@
 //! Numbers are small and whole, so that the sums of products are exact in whatever order they are made.
 
 mod copies;
+mod dense;
 mod exits;
 mod gpu;
 mod program;
 mod sparse;
+mod starts;
 
 use program::Program;
 
@@ -49,6 +51,11 @@ fn agree(programs: &[Program]) {
     }
     tell(format_args!("{} programs, {} that differ", programs.len(), different.len()));
     assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn mma_of_every_type_is_the_gpus() {
+    agree(&dense::warps());
 }
 
 #[test]

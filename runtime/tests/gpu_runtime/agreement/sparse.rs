@@ -25,6 +25,11 @@ fn metadata_of(ty: &str, places: Places, threads: usize) -> Vec<u8> {
     (0..threads).flat_map(|t| metadata(ty, places, t).to_le_bytes()).collect()
 }
 
+/// Bits of an element of `mma.sp`.
+fn bits(ty: &str) -> usize {
+    if ty.ends_with('4') { 4 } else { 8 * width(ty) }
+}
+
 /// Bytes of an element.
 fn width(ty: &str) -> usize {
     match ty {
@@ -51,6 +56,10 @@ pub(crate) fn warps() -> Vec<Program> {
         (64, "u8", "s8", "s32", 1),
         (64, "e4m3", "e5m2", "f32", 1),
         (64, "e5m2", "e4m3", "f32", 1),
+        (64, "s4", "u4", "s32", 2),
+        (64, "u4", "s4", "s32", 2),
+        (128, "s4", "s4", "s32", 1),
+        (128, "u4", "u4", "s32", 1),
     ];
     let orders = [("", Places::Ascending), ("", Places::Any), ("::ordered_metadata", Places::Ascending)];
     let mut all = Vec::new();
@@ -66,7 +75,7 @@ pub(crate) fn warps() -> Vec<Program> {
 
 fn warp(k: usize, (a, b, c): (&str, &str, &str), selector: usize, kind: &str, places: Places) -> Program {
     // 16 rows of half of k, and 8 columns of k, over 32 threads.
-    let registers = k * width(a) / 16;
+    let registers = k * bits(a) / 128;
     let sums = if c == "f16" { 2 } else { 4 };
     let bytes = |registers: usize| 32 * registers * 4;
     let mut body = load(0, 10, registers) + &load(1, 20, registers) + &load(2, 30, sums) + &load(3, 40, 1);

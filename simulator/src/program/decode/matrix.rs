@@ -1,9 +1,23 @@
-//! `ldmatrix` and `stmatrix`.
+//! `ldmatrix`, `stmatrix` and `movmatrix`.
 
 use super::super::context::Context;
-use super::super::op::Op;
+use super::super::op::{Op, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
+
+/// `movmatrix`
+pub(super) fn transposed(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.sync_aligned()?;
+    for word in ["m8n8", "trans", "b16"] {
+        cx.need(&[word])?;
+    }
+    cx.count(2, 2)?;
+    let d = cx.dst(0, Ty::B32)?;
+    match cx.src(1, Ty::B32)? {
+        Src::Reg(a) => Ok(Op::Movmatrix { d, a }),
+        _ => cx.error(cx.operand(1)?.span, "movmatrix takes a register"),
+    }
+}
 
 /// `ldmatrix` and `stmatrix`
 pub(super) fn rows(cx: &mut Context<'_>, load: bool) -> Parsed<Op> {

@@ -64,6 +64,7 @@ const OPCODES: &[(&str, Decode)] = &[
     ("wgmma", wgmma::decode),
     ("mma", mma::decode),
     ("ldmatrix", |cx| matrix::rows(cx, true)),
+    ("movmatrix", matrix::transposed),
     ("stmatrix", |cx| matrix::rows(cx, false)),
     ("wmma", wmma::decode),
 ];
