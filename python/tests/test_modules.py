@@ -59,7 +59,9 @@ _shards
 _tuning
 _attention_torch
 _attention_known
+_float8_values
 _attention_float8
+_attention_float8_known
 _block_sparse
 _ranges
 _layers

@@ -98,7 +98,8 @@ def attention(
 
     ``q``, ``k`` and ``v`` may be of ``float8_e4m3fn``: the result is then in bfloat16, and has no gradient. ``scales`` are their three factors,
     by which values are what is stored times them: numbers, or tensors of float32 for each head of ``k``, or for problems x heads of ``k``.
-    :func:`quantise_attention` makes all of these. On a GPU a copy of ``v`` by columns is made in each call.
+    :func:`quantise_attention` makes all of these. On a GPU a copy of ``v`` by columns is made in each call, unless it is given so, as
+    :class:`ValuesByColumn`.
 
     A query without any key has zeros. With ``lse`` the result is a pair of it and the logarithm of each query's sum of
     exponentials, that of the sink included, problems x heads x queries: the natural one, or with ``lse_base=2`` the binary one.
@@ -108,12 +109,10 @@ def attention(
     before the first call with it.
     """
     if scales is not None or _is_float8(q):
-        from . import _attention_float8
-        from ._results import Results
+        from . import _attention_float8_known
 
-        call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
-        results = Results(out, lse, lse_base)
-        return _attention_float8.attention(call, results, split_of(split), sinks, scales)
+        how = (causal, mask, score, softcap, scale, lse, layout, block, split, lse_base)
+        return _attention_float8_known.attention(q, k, v, pattern, how, numbers, sinks, scales, (out, workspace))
     if out is None and workspace is None and isinstance(lse, bool) and not _arrays.in_graph():
         how = (causal, mask, score, softcap, scale, lse, layout, block, split, lse_base)
         found = _known().attention(q, k, v, pattern, how, numbers, sinks)

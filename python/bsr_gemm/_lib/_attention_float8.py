@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -10,13 +11,9 @@ from torch import Tensor
 
 from . import _arrays, _attention_torch, _gpu, _sinks
 from ._calls import Call, spec_of
+from ._float8_values import KIND, ValuesByColumn, by_column
 from ._native import Error
 from ._results import Results
-
-#: The type of Q, K and V.
-KIND = torch.float8_e4m3fn
-#: Keys whose order in V is that of the products of a thread, and bytes of a line of V.
-GROUP = 16
 
 
 class QuantisedAttention(NamedTuple):
@@ -59,8 +56,20 @@ def _one(shape: Any, over: tuple[int, ...]) -> list[int]:
     return [1 if at in over else size for at, size in enumerate(shape)]
 
 
-def attention(call: Call, results: Results, split: str | None, sinks: Any, scales: Any) -> Any:
-    """The result of a call, in bfloat16, and the logarithms of sums where they are wanted."""
+def attention(
+    call: Call,
+    results: Results,
+    split: str | None,
+    sinks: Any,
+    scales: Any,
+    values: ValuesByColumn | None = None,
+    keep: Callable[[Any, int], None] | None = None,
+) -> Any:
+    """The result of a call, in bfloat16, and the logarithms of sums where they are wanted.
+
+    ``values`` are V where it is by columns: the call has a stand-in of its sizes. ``keep`` is given the launch and how many factors
+    Q, K and V have each, where further calls with such tensors may take it.
+    """
     q, k, v = call.q, call.k, call.v
     _attention_torch._check(q, k, v)
     if q.dtype is not KIND:
@@ -79,11 +88,19 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any, scale
     if sinks is not None and torch.is_grad_enabled() and sinks.requires_grad:
         raise Error("an attention of float8 has no gradient\n  help: `detach()` the sinks")
     with torch.no_grad():
-        attend = _on_gpu if q.is_cuda else _on_cpu
-        out, sums = attend(call, factors, results.wants_sums, sinks, split)
+        if is_on_gpu(q):
+            out, sums = _on_gpu(call, factors, results.wants_sums, sinks, split, values, keep)
+        else:
+            call.v = v if values is None else values.to_rows()
+            out, sums = _on_cpu(call, factors, results.wants_sums, sinks, split)
         out, sums = results.written(out, sums, True)
     out = call.as_given(out)
     return (out, sums) if results.wants_sums else out
+
+
+def is_on_gpu(q: Tensor) -> bool:
+    """Whether kernels compute it."""
+    return q.is_cuda
 
 
 def factors_of(scales: Any, q: Tensor, k: Tensor) -> list[Tensor] | None:
@@ -123,18 +140,6 @@ def _on_cpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, spl
     return out.to(torch.bfloat16), sums
 
 
-def by_column(v: Tensor) -> Tensor:
-    """V as kernels of 8 bits read it: problems x heads x columns x keys, up to a whole number of groups of 16 keys, in which the
-    keys of a thread's products follow each other."""
-    problems, heads, keys, columns = v.shape
-    places = -(-max(keys, 1) // GROUP) * GROUP
-    bytes_ = v.contiguous().view(torch.uint8)
-    bytes_ = torch.nn.functional.pad(bytes_, (0, 0, 0, places - keys))
-    # Of a key its group, half, thread and which of two; of a place the group, thread, half and which of two.
-    of_keys = bytes_.reshape(problems, heads, places // GROUP, 2, 4, 2, columns)
-    return of_keys.permute(0, 1, 6, 2, 4, 3, 5).reshape(problems, heads, columns, places).view(v.dtype)
-
-
 def spec_of_float8(call: Call, block: tuple[int, int], split: str | None, has_sinks: bool, has_factors: bool) -> str:
     """The spec of a kernel."""
     columns = call.q.shape[3], call.v.shape[3]
@@ -143,7 +148,15 @@ def spec_of_float8(call: Call, block: tuple[int, int], split: str | None, has_si
     return of_bf16.replace("dtype = bf16", f"dtype = e4m3, out = bf16{scale}", 1)
 
 
-def _on_gpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, split: Any) -> tuple[Tensor, Tensor]:
+def _on_gpu(
+    call: Call,
+    factors: list[Tensor] | None,
+    lse: bool,
+    sinks: Any,
+    split: Any,
+    values: ValuesByColumn | None,
+    keep: Callable[[Any, int], None] | None,
+) -> tuple[Tensor, Tensor]:
     from . import _attention_launch as launches
     from . import _native
     from ._launch import _stream
@@ -164,7 +177,8 @@ def _on_gpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, spl
         spec = spec_of_float8(call, mask.block, split, sinks is not None, factors is not None)
         loaded = launches._kernel(index, [spec])
         work = launches._work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
-        operands = [launches._addressable(q), launches._addressable(k), by_column(v)]
+        of_v = by_column(v) if values is None else values.data
+        operands = [launches._addressable(q), launches._addressable(k), of_v]
         read = [vector_of(vector) for vector in call.vectors]
         extents = [launches._extent(vector) for vector in read]
         read += [] if sinks is None else [vector_of(sinks)]
@@ -175,4 +189,6 @@ def _on_gpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, spl
         launch = mask.launching(ready.launch) if mask.on_device else ready.launch
         places = [tensor.data_ptr() for tensor in (*operands, out)]
         launch(*places, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in read))
+        if keep is not None and operands[0] is q and operands[1] is k:
+            keep(launch, count)
     return out, sums

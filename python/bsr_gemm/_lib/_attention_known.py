@@ -42,17 +42,9 @@ def attention(
     if dtype is not None and not q.dtype is k.dtype is v.dtype is dtype:
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     pattern = None if pattern is None else mask_of(pattern)
-    where, of_score = q.get_device(), []
-    if numbers:
-        for name, x in numbers.items() if isinstance(numbers, Mapping) else enumerate(numbers):
-            if not isinstance(x, Tensor):
-                of_score.append((name, x))
-            elif type(x) in _torch._PLAIN and x.get_device() == where:
-                of_score.append((name, x.shape, x.dtype))
-            else:
-                return None
-    of_tensors = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, where)
-    key = (None if pattern is None else pattern.key, how, sinks is None, tuple(of_score), of_tensors)
+    key = key_of(q, k, v, pattern, how, numbers, sinks)
+    if key is None:
+        return None
     try:
         known = _known.get(key)
     except TypeError:
@@ -63,7 +55,7 @@ def attention(
         if isinstance(how[4], Tensor):
             return None
         known = Known(q, k, v, pattern, how, numbers)
-    vectors = [_read(numbers[name], dtype) for name, dtype, _ in known.vectors]
+    vectors = [read_vector(numbers[name], dtype) for name, dtype, _ in known.vectors]
     if sinks is not None:
         sinks = _sinks.read(sinks, q if known.rows_last else q.transpose(1, 2))
     is_recorded = torch.is_grad_enabled() and (
@@ -87,11 +79,28 @@ def attention(
     return out, sums
 
 
+def key_of(
+    q: Tensor, k: Tensor, v: Tensor, pattern: Any, how: tuple, numbers: Mapping[str, Any] | Sequence[float], sinks: Any
+) -> tuple | None:
+    """What calls have in common that launch alike; None where a number is a tensor that no launch reads."""
+    where, of_score = q.get_device(), []
+    if numbers:
+        for name, x in numbers.items() if isinstance(numbers, Mapping) else enumerate(numbers):
+            if not isinstance(x, Tensor):
+                of_score.append((name, x))
+            elif type(x) in _torch._PLAIN and x.get_device() == where:
+                of_score.append((name, x.shape, x.dtype))
+            else:
+                return None
+    of_tensors = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype, where)
+    return None if pattern is None else pattern.key, how, sinks is None, tuple(of_score), of_tensors
+
+
 def _is_launch(q: Any, k: Any, v: Any) -> bool:
     return isinstance(q, Tensor) and q.is_cuda and _torch._is_eager(q, k, v)
 
 
-def _read(vector: Tensor, dtype: torch.dtype) -> Tensor:
+def read_vector(vector: Tensor, dtype: torch.dtype) -> Tensor:
     """A vector of a score as kernels read it; its dimensions may be fewer than theirs."""
     return (vector if vector.dtype is dtype else exact(vector, dtype)).contiguous()
 
