@@ -87,7 +87,7 @@ def wide() -> Iterator[Case]:
             yield Case("wide", 1, 16, 16, 16_384, 16_384, columns, mask, 1024 if mask == "window" else 0)
 
 
-GROUPS = {"sinks": sinks, "d64": narrow, "wide": wide, "decode": decode}
+GROUPS = {"decode": decode, "d64": narrow, "sinks": sinks, "wide": wide}
 
 
 def choose(groups: list[str], quick: bool) -> list[Case]:
