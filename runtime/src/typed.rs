@@ -34,7 +34,7 @@ pub trait Typed {
 pub fn with_types<W: Typed>(spec: &KernelSpec, work: W) -> Result<W::Output, W::Error> {
     let (sparse, dense) = if spec.op == Op::Dds { (spec.b, spec.a) } else { (spec.a, spec.b) };
     match (sparse, dense) {
-        // Of small blocks: the dense factor and C are of one type, the values of it or of a narrower one.
+        // Of small blocks: the dense factor is f64 or f32, and C has its type, or that of f64 sums.
         (_, Dtype::F64) if spec.out == Dtype::F64 => match sparse {
             Dtype::F64 => return work.run::<f64, f64, f64>(),
             Dtype::F32 => return work.run::<f32, f64, f64>(),
@@ -42,6 +42,8 @@ pub fn with_types<W: Typed>(spec: &KernelSpec, work: W) -> Result<W::Output, W::
             Dtype::BF16 => return work.run::<bf16, f64, f64>(),
             _ => {}
         },
+        (Dtype::F64, Dtype::F32) if spec.out == Dtype::F32 => return work.run::<f64, f32, f32>(),
+        (Dtype::F64, Dtype::F32) if spec.out == Dtype::F64 => return work.run::<f64, f32, f64>(),
         (Dtype::F16, Dtype::F32) if spec.out == Dtype::F32 => return work.run::<f16, f32, f32>(),
         (Dtype::BF16, Dtype::F32) if spec.out == Dtype::F32 => return work.run::<bf16, f32, f32>(),
         _ => {}

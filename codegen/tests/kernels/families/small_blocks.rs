@@ -5,7 +5,7 @@ use crate::planning::plan;
 use crate::ptxas;
 use bsr_codegen::{Argument, Plan, Problem, TileScheduler};
 
-const ACCEPTED: [&str; 9] = [
+const ACCEPTED: [&str; 12] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64",
     "mma = scalar, bm = 3, bn = 1, bk = 6, a = f32, b = f64, b_layout = col, c_layout = col",
     "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f64",
@@ -15,13 +15,21 @@ const ACCEPTED: [&str; 9] = [
     "mma = scalar, bm = 3, bn = 2, bk = 5, dtype = f32, transpose = on, lanes = 16",
     "mma = scalar, bm = 3, bn = 2, bk = 3, dtype = f32, epilogue = \"|bias: Rows<f16>, s: f32| relu(acc * s + bias)\"",
     "mma = scalar, bm = 3, bn = 2, bk = 3, dtype = f32, c_layout = col, transpose = on, beta = on",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, b_layout = col, c_layout = col, vector = 1",
+    "mma = scalar, bm = 5, bn = 1, bk = 5, a = f64, b = f32, vector = 1, arch = sm_75",
+    "mma = scalar, bm = 3, bn = 2, bk = 3, a = f64, b = f32, out = f32",
 ];
 
-const REFUSED: [&str; 20] = [
+const REFUSED: [&str; 25] = [
     "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, lanes = 32",
     "mma = scalar, bm = 3, bn = 1, bk = 3",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = i8",
-    "mma = scalar, bm = 3, bn = 1, bk = 3, a = f64, b = f32",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, a = f64, b = f32, acc = f32",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, a = f64, b = f16",
+    "mma = scalar, bm = 6, bn = 1, bk = 6, dtype = f64, vector = 1",
+    "mma = scalar, bm = 3, bn = 2, bk = 3, dtype = f64, vector = 1",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, vector = 1, transpose = on",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, vector = 1, lanes = 16",
     "mma = scalar, bm = 3, bn = 1, bk = 3, a = f32, b = f64, acc = f32",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, out = f16",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, lanes = 12",
@@ -40,7 +48,7 @@ const REFUSED: [&str; 20] = [
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, acc = f64",
 ];
 
-const DTYPES: [&str; 7] = [
+const DTYPES: [&str; 9] = [
     "dtype = f64",
     "a = f32, b = f64",
     "a = f16, b = f64",
@@ -48,6 +56,8 @@ const DTYPES: [&str; 7] = [
     "dtype = f32",
     "a = f16, b = f32",
     "a = bf16, b = f32",
+    "a = f64, b = f32",
+    "a = f64, b = f32, out = f32",
 ];
 const SIDES: [(u32, u32); 14] =
     [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (3, 6), (6, 3), (1, 8), (8, 1), (2, 7), (5, 8)];
@@ -88,6 +98,7 @@ fn text() {
     golden_in("snapshots/small_blocks", "whole_vector_of_f64", plan(ACCEPTED[1]).ptx().text());
     golden_in("snapshots/small_blocks", "whole_two_columns", plan(ACCEPTED[4]).ptx().text());
     golden_in("snapshots/small_blocks", "whole_transposed", plan(ACCEPTED[6]).ptx().text());
+    golden_in("snapshots/small_blocks", "whole_value_a_thread", plan(ACCEPTED[9]).ptx().text());
 }
 
 /// Blocks that larger ones' kernels had before keep them, unless a spec asks for the others.
@@ -128,11 +139,17 @@ fn plans() -> Vec<Plan> {
                     let choice = CHOICES[(i + 3 * j + d) % CHOICES.len()];
                     plans.push(plan(&format!("mma = scalar, bm = {bm}, bn = {bn}, bk = {bk}, {dtype}{choice}")));
                 }
-                if d >= 4 && (i + j + d).is_multiple_of(4) {
+                if (4..7).contains(&d) && (i + j + d).is_multiple_of(4) {
                     let fused = FUSED[(i + j + d) / 4 % FUSED.len()];
                     plans.push(plan(&format!("mma = scalar, bm = {bm}, bn = {bn}, bk = {bk}, {dtype}{fused}")));
                 }
             }
+        }
+    }
+    for (at, (bm, bk)) in SIDES.into_iter().filter(|(bm, bk)| bm * bk <= 32).enumerate() {
+        for (d, dtype) in DTYPES.into_iter().enumerate() {
+            let choice = ["", ", b_layout = col, c_layout = col, arch = sm_90a", ", arch = sm_75"][(at + d) % 3];
+            plans.push(plan(&format!("mma = scalar, bm = {bm}, bn = 1, bk = {bk}, {dtype}, vector = 1{choice}")));
         }
     }
     plans

@@ -39,6 +39,11 @@ fn fused_small_blocks() {
 }
 
 #[test]
+fn small_blocks_by_value() {
+    run_table("small blocks, a value a thread", &by_value_cases());
+}
+
+#[test]
 fn every_row_can_be_launched() {
     assert_launchable(&all());
 }
@@ -49,14 +54,24 @@ fn simulated() {
 }
 
 pub(super) fn all() -> Vec<Vec<Case>> {
-    vec![size_cases(), type_cases(), shape_cases(), pattern_cases(), transposed_cases(), fused_cases()]
+    vec![
+        size_cases(),
+        type_cases(),
+        shape_cases(),
+        pattern_cases(),
+        transposed_cases(),
+        fused_cases(),
+        by_value_cases(),
+    ]
 }
 
 const SIDES: [(usize, usize); 12] =
     [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (3, 6), (6, 3), (1, 8), (8, 1)];
-const TYPES: [&str; 7] = [
+const TYPES: [&str; 9] = [
     "dtype = f64",
     "dtype = f32",
+    "a = f64, b = f32, out = f32",
+    "a = f64, b = f32",
     "a = f32, b = f64",
     "a = f16, b = f64",
     "a = bf16, b = f64",
@@ -168,5 +183,33 @@ fn fused_cases() -> Vec<Case> {
             cases.push(Case::new(&spec, (101, bn + 1, 203), Pattern("random:0.2")));
         }
     }
+    cases
+}
+
+/// A value a thread: every block that has room in a warp, every type and layout, rows of more blocks than a round has and
+/// of none, warps without rows and with a part of theirs, ragged in every extent, several vectors, and epilogues.
+fn by_value_cases() -> Vec<Case> {
+    let mut cases = vec![];
+    let sides =
+        [(3, 3), (1, 1), (2, 2), (5, 5), (4, 4), (3, 6), (6, 3), (1, 8), (8, 1), (4, 8), (2, 7), (5, 6), (7, 3)];
+    for (at, (bm, bk)) in sides.into_iter().enumerate() {
+        for turn in 0..3 {
+            let dtype = TYPES[(at + 4 * turn) % TYPES.len()];
+            let layouts = ["", ", b_layout = col, c_layout = col", ", b_layout = col"][(at + turn) % 3];
+            let spec = format!("bm = {bm}, bn = 1, bk = {bk}, mma = scalar, {dtype}, vector = 1{layouts}");
+            let shape = ([29, 8, 75][turn] * bm - bm / 2, [1, 3, 1][turn], 90 * bk - bk / 2);
+            cases.push(Case::new(&spec, shape, Lengths(&[27, 0, 1, 90, 33, 64, 5])));
+        }
+    }
+    for spec in [
+        "epilogue = \"|y: Rows<bf16>, z: Cols<f16>, s: f32| relu(acc * s + y) * z\"",
+        "c_layout = col, epilogue = \"|x: Dense<f16>| tanh(acc) + x\"",
+        "beta = on",
+    ] {
+        let spec = format!("bm = 3, bn = 1, bk = 4, mma = scalar, a = f16, b = f32, vector = 1, {spec}");
+        cases.push(Case::new(&spec, (101, 2, 203), Pattern("random:0.2")));
+    }
+    cases
+        .extend(patterns_of("bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64, vector = 1, b_layout = col", (500, 1)));
     cases
 }

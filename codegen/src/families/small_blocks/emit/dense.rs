@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::SmallBlocksPlan;
-use super::registers::{Wide, class, guard, sum, value};
+use super::registers::{Wide, class, guard, sum, value, zero};
 use crate::Layout;
 
 /// Elements of B that a thread may have in flight at once, beside those of its blocks.
@@ -13,7 +13,15 @@ const MOST_HELD: u32 = 32;
 #[derive(Serialize)]
 pub(super) struct Step {
     lines: Vec<Line>,
+    widened: Vec<Widened>,
     products: Vec<Product>,
+}
+
+/// An element that is narrower than the sums, and what it becomes.
+#[derive(Serialize)]
+struct Widened {
+    narrow: String,
+    wide: String,
 }
 
 /// A line of each block in flight.
@@ -58,7 +66,9 @@ struct EdgeLine {
 struct EdgeElement {
     number: u32,
     register: String,
+    zero: &'static str,
     from: u32,
+    widened: Option<Widened>,
     product: Product,
 }
 
@@ -74,6 +84,19 @@ fn element(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> String {
     format!("%{}_b{block}_{line}_{at}", class(plan.spec.b))
 }
 
+/// The element as it is multiplied.
+fn factor(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> String {
+    match widened(plan, block, line, at) {
+        Some(widened) => widened.wide,
+        None => element(plan, block, line, at),
+    }
+}
+
+fn widened(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> Option<Widened> {
+    let wide = || format!("%{}_w{block}_{line}_{at}", class(plan.spec.acc));
+    (plan.spec.b != plan.spec.acc).then(|| Widened { narrow: element(plan, block, line, at), wide: wide() })
+}
+
 fn product(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> Product {
     let (k, column) = match plan.spec.b_layout {
         Layout::RowMajor => (line, at),
@@ -83,7 +106,7 @@ fn product(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> Product {
         guard: guard(block),
         sum: sum(&plan.spec, column),
         a: value(&plan.spec, block, k),
-        b: element(plan, block, line, at),
+        b: factor(plan, block, line, at),
     }
 }
 
@@ -102,13 +125,17 @@ pub(super) fn steps(plan: &SmallBlocksPlan) -> Vec<Step> {
             .map(|(block, first)| load(block, line, first))
             .collect(),
     };
-    let products = |line: u32| {
-        let each = (0..plan.in_flight()).flat_map(move |block| (0..length).map(move |at| (block, at)));
-        each.map(move |(block, at)| product(plan, block, line, at))
+    let each = |line: u32| {
+        let of_block = move |block: u32| (0..length).map(move |at| (block, line, at));
+        (0..plan.in_flight()).flat_map(of_block)
     };
-    let step = |first: u32| Step {
-        lines: (first..first + together).map(line).collect(),
-        products: (first..first + together).flat_map(products).collect(),
+    let step = |first: u32| {
+        let elements = || (first..first + together).flat_map(each);
+        Step {
+            lines: (first..first + together).map(line).collect(),
+            widened: elements().filter_map(|(block, line, at)| widened(plan, block, line, at)).collect(),
+            products: elements().map(|(block, line, at)| product(plan, block, line, at)).collect(),
+        }
     };
     (0..lines).step_by(together as usize).map(step).collect()
 }
@@ -119,6 +146,8 @@ impl Edge {
         let element = |line: u32, number: u32| EdgeElement {
             number,
             register: element(plan, block, line, number),
+            zero: zero(plan.spec.b),
+            widened: widened(plan, block, line, number),
             from: number * plan.spec.b.bytes(),
             product: product(plan, block, line, number),
         };

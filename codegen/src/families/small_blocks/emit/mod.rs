@@ -1,5 +1,6 @@
 //! The operands of the family's templates.
 
+mod by_value;
 mod dense;
 mod fused;
 mod registers;
@@ -14,6 +15,9 @@ use crate::{Dtype, KernelSpec, Layout};
 
 /// The instructions of a kernel.
 pub(super) fn body(plan: &SmallBlocksPlan) -> String {
+    if plan.is_by_value() {
+        return templates::render("small_blocks/by_value.ptx", &by_value::Context::new(plan));
+    }
     let template = if plan.is_transposed() { "small_blocks/transposed.ptx" } else { "small_blocks/body.ptx" };
     templates::render(template, &Context::new(plan))
 }
@@ -28,11 +32,12 @@ struct Context<'p> {
     group: Group,
     /// Values that are read once leave L2 first.
     streams: bool,
-    /// Bytes of a block, of one of its rows, of a value, and of an element of B and C.
+    /// Bytes of a block, of one of its rows, of a value, and of an element of B and of C.
     block_bytes: u32,
     row_bytes: u32,
     element_bytes: u32,
     dense_bytes: u32,
+    out_bytes: u32,
     /// The block's rows of B are lines of memory, and not its columns.
     rows_are_lines: bool,
     /// A row of C is a line of memory.
@@ -84,11 +89,12 @@ impl<'p> Context<'p> {
                 rows: plan.groups(),
                 has_idle: slots * plan.rows() < plan.lanes,
             },
-            streams: plan.arch.compute_capability >= (8, 0),
+            streams: plan.streams(),
             block_bytes,
             row_bytes: plan.row_bytes(),
             element_bytes: spec.a.bytes(),
             dense_bytes: spec.b.bytes(),
+            out_bytes: spec.out.bytes(),
             rows_are_lines: spec.b_layout == Layout::RowMajor,
             c_is_row_major: spec.c_layout == Layout::RowMajor,
             blocks: (0..plan.in_flight()).map(block).collect(),

@@ -19,6 +19,16 @@ pub(super) fn sum(spec: &KernelSpec, column: u32) -> String {
     format!("%{}_sum{column}", class(spec.acc))
 }
 
+/// What is stored of the sum of a column: itself, or what it is rounded to where C is narrower than the sums.
+pub(super) fn narrow_sum(spec: &KernelSpec, column: u32) -> String {
+    if spec.out == spec.acc { sum(spec, column) } else { format!("%{}_out{column}", class(spec.out)) }
+}
+
+/// Zero of a type of sums.
+pub(super) fn zero(dtype: Dtype) -> &'static str {
+    if dtype == Dtype::F64 { "0d0000000000000000" } else { "0f00000000" }
+}
+
 /// The predicate that guards what is done for a block: the first is there wherever the loop is.
 pub(super) fn guard(block: u32) -> String {
     if block == 0 { String::new() } else { format!("@%p_block{block} ") }

@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
-use super::registers::sum;
+use super::registers::{narrow_sum, sum};
 use crate::KernelSpec;
 
 /// The sum of a column.
 #[derive(Serialize)]
 pub(super) struct Sum {
     register: String,
+    /// What is stored of it.
+    stored: String,
     column: u32,
     /// Bytes from the first column, where a row of C is a line.
     to: u32,
@@ -25,7 +27,12 @@ pub(super) struct Level {
 }
 
 pub(super) fn of(spec: &KernelSpec) -> Vec<Sum> {
-    let of_column = |column: u32| Sum { register: sum(spec, column), column, to: column * spec.out.bytes() };
+    let of_column = |column: u32| Sum {
+        register: sum(spec, column),
+        stored: narrow_sum(spec, column),
+        column,
+        to: column * spec.out.bytes(),
+    };
     (0..spec.bn).map(of_column).collect()
 }
 

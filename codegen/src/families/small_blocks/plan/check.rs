@@ -5,7 +5,7 @@ use crate::plan::{PlanError, PlanErrors};
 use crate::{Accumulate, Dtype, KernelSpec};
 
 /// Threads of a warp.
-pub(super) const MOST_LANES: u32 = 32;
+pub(super) const MOST_LANES: u32 = super::WARP;
 /// Groups of threads that divide a warp.
 const LANES: [u32; 4] = [4, 8, 16, MOST_LANES];
 
@@ -47,29 +47,30 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
         ));
         return;
     }
-    if !matches!(spec.b, Dtype::F64 | Dtype::F32) || spec.a.bytes() > spec.b.bytes() {
+    if !matches!(spec.b, Dtype::F64 | Dtype::F32) {
         let dense = if spec.a == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
         errors.push(PlanError::new(
             "b",
             format!("small blocks of {} are not multiplied with a B of {}", spec.a, spec.b),
-            "B is f64 or f32, and no narrower than the values, which are most of what is read",
+            "B is f64 or f32",
             format!("a = {}, b = {dense}", spec.a),
         ));
         return;
     }
-    if spec.acc != spec.b {
+    let wanted = if spec.a == Dtype::F64 { spec.a } else { spec.b };
+    if spec.acc != wanted {
         errors.push(PlanError::new(
             "acc",
             format!("sums cannot be accumulated in {}", spec.acc),
-            format!("products of small blocks are summed in the type of B, {}", spec.b),
-            format!("acc = {}", spec.b),
+            format!("products of small blocks are summed in the wider type of A and B, {wanted}"),
+            format!("acc = {wanted}"),
         ));
     }
-    if spec.out != spec.b {
+    if spec.out != spec.b && spec.out != wanted {
         errors.push(PlanError::new(
             "out",
             format!("B is {}, and results cannot be written as {}", spec.b, spec.out),
-            "B and C of small blocks are of one type",
+            "C of small blocks has the type of B, or that of the sums",
             format!("out = {}", spec.b),
         ));
     }
@@ -91,13 +92,8 @@ fn check_lanes(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if spec.vector.is_some() {
-        errors.push(PlanError::new(
-            "vector",
-            "small blocks have no `vector`",
-            "a thread reads a row of a block by the widest loads that divide it",
-            "drop `vector`",
-        ));
+    if let Some(vector) = spec.vector {
+        check_vector(spec, vector, errors);
     }
     if let Some(accumulate) = spec.accumulate.filter(|accumulate| *accumulate != Accumulate::Register) {
         errors.push(PlanError::new(
@@ -115,4 +111,40 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `schedule`",
         ));
     }
+}
+
+/// `vector = 1` is the kernel of which a thread has one value of a block.
+fn check_vector(spec: &KernelSpec, vector: u32, errors: &mut PlanErrors) {
+    let values = spec.bm * spec.bk;
+    let (fact, why) = if vector != 1 {
+        (
+            format!("small blocks have no vector = {vector}"),
+            "a thread reads a row of a block by the widest loads that divide it, or with vector = 1 one value"
+                .to_owned(),
+        )
+    } else if values > super::WARP {
+        (
+            format!("blocks of {} x {} have no vector = 1", spec.bm, spec.bk),
+            format!("each value has a thread of a warp, and {} x {} = {values} > 32", spec.bm, spec.bk),
+        )
+    } else if spec.bn != 1 {
+        (
+            format!("bn = {} has no vector = 1", spec.bn),
+            "a thread of one value has one sum, and reads one element of B for it".to_owned(),
+        )
+    } else if spec.transpose.is_on() {
+        (
+            "transpose = on has no vector = 1".to_owned(),
+            "blocks of a block column are not side by side in memory, so that values of several are not, either"
+                .to_owned(),
+        )
+    } else if spec.lanes.is_some_and(|lanes| lanes != super::WARP) {
+        (
+            "vector = 1 needs all threads of a warp".to_owned(),
+            "a warp serves block rows one after the other, and its threads hold the columns of 32 blocks".to_owned(),
+        )
+    } else {
+        return;
+    };
+    errors.push(PlanError::new("vector", fact, why, "drop `vector`"));
 }
