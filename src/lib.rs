@@ -156,8 +156,8 @@ pub use auto::Auto;
 #[cfg(feature = "tuner")]
 pub use auto::{Auto, AutoAttention, AutoError, Tunable, TunableAttention, tune, tune_attention};
 pub use bsr_codegen::{
-    Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Mma, Op, Pdl, Plan, PlanError, PlanErrors, Ptx, Refusal,
-    Scale, Schedule, Shape, SplitK, Switch, Target, epilogue, probes, spec,
+    Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Load, Mma, Op, Pdl, Plan, PlanError, PlanErrors, Ptx,
+    Refusal, Scale, Schedule, Shape, SplitK, Switch, Target, epilogue, probes, spec,
 };
 pub use bsr_macros::bsr_kernel;
 pub use bsr_runtime::kernel::arguments::InPlace;

@@ -35,4 +35,6 @@ pub use plan::{
     Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError,
     TensorMapFault, TensorStrides, TileScheduler, Tiled,
 };
-pub use spec::{Accumulate, Dtype, KernelSpec, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};
+pub use spec::{
+    Accumulate, Dtype, KernelSpec, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target,
+};

@@ -30,9 +30,15 @@ const FOREIGN: &[(&str, &str)] = &[
     ("kstep", "k_step"),
     ("layout_b", "b_layout"),
     ("layout_c", "c_layout"),
+    ("loader", "load"),
     ("num_stages", "stages"),
     ("num_warps", "warps"),
+    ("pipeline", "load"),
     ("pipeline", "stages"),
+    ("producers", "load"),
+    ("warp_roles", "load"),
+    ("warp_specialization", "load"),
+    ("warp_specialized", "load"),
     ("per_tensor", "tensor"),
     ("s32", "i32"),
     ("s8", "i8"),
@@ -132,7 +138,8 @@ mod tests {
     fn names_from_elsewhere_find_ours() {
         assert_eq!(key("block_m"), ["bm"]);
         assert_eq!(key("num_stages"), ["stages"]);
-        assert_eq!((key("wm"), key("wn"), key("pipeline")), (vec!["warps"], vec!["warps"], vec!["stages"]));
+        assert_eq!((key("wm"), key("wn")), (vec!["warps"], vec!["warps"]));
+        assert_eq!((key("warp_specialization"), key("pipeline")), (vec!["load"], vec!["load", "stages"]));
         assert_eq!(key("threads"), ["consumers", "warps"]);
         assert_eq!((key("warp_layout"), key("maxrregcount")), (vec!["warps"], vec!["maxnreg"]));
         assert_eq!((key("tile_m"), key("tile_n")), (vec!["cta_m"], vec!["bn"]));

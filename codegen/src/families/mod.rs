@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::hopper::WGMMA_M;
 use crate::plan::{KernelPlan, PlanError, PlanErrors, SparseTimesDense};
 use crate::spec::Target;
-use crate::{Arch, Dtype, KernelSpec, Mma, Op, Plan};
+use crate::{Arch, Dtype, KernelSpec, Load, Mma, Op, Plan};
 
 impl Plan {
     /// Plans `spec` for the architecture that it names, or else for the one that its instruction is made for.
@@ -106,6 +106,7 @@ fn sparse_times_dense(spec: &KernelSpec, arch: &Arch) -> Result<Arc<dyn KernelPl
 fn target(spec: &KernelSpec) -> Target {
     spec.arch.unwrap_or(match spec.mma {
         Mma::Wgmma => Target::Sm90a,
+        Mma::MmaSync | Mma::Wmma if spec.load == Load::Tma => Target::Sm90a,
         Mma::MmaSync if spec.a.is_fp8() => Target::Sm89,
         Mma::MmaSync if spec.a == Dtype::F64 && spec.shape.is_some_and(|shape| shape.mnk().0 == 16) => Target::Sm90a,
         Mma::MmaSync | Mma::Wmma => Target::Sm80,

@@ -21,6 +21,7 @@ pub(crate) mod wgmma;
 
 pub(crate) use fused_plan::SECOND;
 pub(crate) use operand::{OperandTile, box_columns, whole_boxes};
+pub(crate) use ring::{ALIGN, BARRIER};
 pub(crate) use roles::{CONSUMER_OVERHEAD, Roles};
 pub(crate) use wgmma::{WGMMA_M, wgmma_k};
 

@@ -57,6 +57,11 @@ pub enum KernelKind {
     AttentionWarps,
     /// Warps on fragments that `ldmatrix` loads.
     MmaSync,
+    /// The same, or on opaque fragments, fed by warps that only load.
+    Fed {
+        /// Fragments are opaque.
+        opaque: bool,
+    },
     /// Warps on fragments of f64.
     Doubles {
         /// Multiply-adds that an SM does in a cycle.
@@ -94,7 +99,9 @@ impl KernelKind {
     pub const fn unit(self) -> Unit {
         match self {
             Self::Wgmma | Self::SwapAb | Self::Sddmm | Self::Attention => Unit::Warpgroups,
-            Self::MmaSync | Self::AttentionWarps | Self::Doubles { .. } | Self::Wmma { .. } => Unit::Warps,
+            Self::MmaSync | Self::Fed { .. } | Self::AttentionWarps | Self::Doubles { .. } | Self::Wmma { .. } => {
+                Unit::Warps
+            }
             Self::Atomic | Self::Register | Self::Vector | Self::SmallBlocks => Unit::Threads,
         }
     }

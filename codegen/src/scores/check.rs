@@ -5,9 +5,10 @@ use crate::spec::Key;
 use crate::{Dtype, KernelSpec};
 
 /// Keys of other operations on the same instruction. What they say is fixed here, or not planned.
-pub(crate) const FOREIGN: [Key; 17] = [
+pub(crate) const FOREIGN: [Key; 18] = [
     Key::CtaM,
     Key::Warps,
+    Key::Load,
     Key::Transpose,
     Key::Batch,
     Key::Permute,

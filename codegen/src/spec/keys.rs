@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::setting::{Setting, Source, Takes};
 use super::table::{column, keys};
-use super::{Accumulate, Dtype, Layout, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};
+use super::{Accumulate, Dtype, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};
 use crate::Epilogue;
 
 keys! {
@@ -67,6 +67,8 @@ keys! {
         "the most registers of a thread, as `.maxnreg` of PTX", by_default "what the CTAs that share an SM leave a thread";
     OptLevel opt_level: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice all
         "the level of optimization at which the PTX is compiled, 1 to 4", by_default "the compiler's own, the highest";
+    Load load: #[serde(default, skip_serializing_if = "is_default")] Load = (Load::Warps) choice { MmaSync Wmma }
+        "which warps load the operands: all of them, or by cp.async or TMA those that do nothing else";
     Stages stages: u32 = auto choice { Wgmma MmaSync Wmma }
         "stages of the shared-memory ring", by_default "as many as fit: at most 8 for `wgmma`, 4 for the others";
     Consumers consumers: u32 = auto choice { Wgmma }
@@ -120,7 +122,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Key {
     /// Keys of which the words of a plan say nothing where the plan decides: these words, and their fingerprints, are older.
-    const UNSAID: [Self; 4] = [Self::CtaM, Self::Maxnreg, Self::OptLevel, Self::Tf32];
+    const UNSAID: [Self; 5] = [Self::CtaM, Self::Maxnreg, Self::OptLevel, Self::Tf32, Self::Load];
 }
 
 /// As a derived one, but for keys of which nothing is said.

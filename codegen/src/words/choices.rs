@@ -55,6 +55,34 @@ impl Pdl {
     }
 }
 
+/// Which warps load the operands of a kernel whose warps multiply, and by which instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Load {
+    /// Every warp loads a share of a stage and multiplies its part of the tile (`warps`).
+    #[default]
+    Warps,
+    /// Warps that do nothing else load by `cp.async`, and mbarriers tell the others what is there (`producer`).
+    Producer,
+    /// One thread loads by TMA, and mbarriers tell the other warps what is there (`tma`).
+    Tma,
+}
+
+vocabulary! {
+    Load { Warps = "warps", Producer = "producer", Tma = "tma" }
+    reserved {}
+}
+
+impl Load {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Warps, Self::Producer, Self::Tma];
+
+    /// True where some warps only load, and the others only multiply.
+    pub const fn has_roles(self) -> bool {
+        !matches!(self, Self::Warps)
+    }
+}
+
 /// Where and how precisely products are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -10,7 +10,7 @@ mod dtype;
 mod machine;
 mod op;
 
-pub use choices::{Accumulate, Pdl, Scale, Schedule, SplitK, Switch};
+pub use choices::{Accumulate, Load, Pdl, Scale, Schedule, SplitK, Switch};
 pub use dtype::{Dtype, Layout};
 pub use machine::{Mma, Shape, Target};
 pub use op::Op;
@@ -26,5 +26,6 @@ mod tests {
             T::WORDS.iter().all(|(_, value)| values.contains(value))
         }
         assert!(is_all(&Op::ALL) && is_all(&Mma::ALL) && is_all(&Target::ALL) && is_all(&Shape::ALL));
+        assert!(is_all(&Load::ALL));
     }
 }

@@ -1,19 +1,24 @@
 //! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
-use super::plan::{Epilogue, Memory, Operand, Tiling, WarpPlan, doubles, k_unit, multiply_instruction};
+use super::plan::{Crew, Epilogue, Memory, Moved, Operand, Tiling, WarpPlan, doubles, k_unit, multiply_instruction};
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile,
     SparseTimesDense,
 };
-use crate::{Arch, KernelSpec};
+use crate::{Arch, KernelSpec, Load};
 
 impl KernelPlan for WarpPlan {
     fn summary(&self) -> String {
         let Tiling { cta_m, cta_n, warps: (warps_m, warps_n), warp_m, warp_n, .. } = self.tiling;
         let Memory { stages, stage_bytes, total, resident, .. } = self.memory;
+        let loads = match self.spec.load {
+            Load::Warps => String::new(),
+            Load::Producer => format!(" and {} that load", self.crew().producers),
+            Load::Tma => " and one that loads".to_owned(),
+        };
         format!(
-            "CTA tile {cta_m} x {cta_n}, {warps_m} x {warps_n} warps of {warp_m} x {warp_n}, K {}, {stages} stages of \
+            "CTA tile {cta_m} x {cta_n}, {warps_m} x {warps_n} warps of {warp_m} x {warp_n}{loads}, K {}, {stages} stages of \
              {stage_bytes} B, {total} B shared, {resident} CTAs per SM",
             self.k_words()
         )
@@ -26,12 +31,17 @@ impl KernelPlan for WarpPlan {
         let Epilogue { lines, length, staged, subtiles, .. } = self.epilogue;
         let Arch { shared_bytes, shared_bytes_per_sm, cp_async, .. } = self.arch;
         let (threads, parts) = (self.threads(), self.tiling.fragments());
-        let (warps_of_cta, sets) = (threads / 32, if self.tiling.buffered { 2 } else { 1 });
-        let how = if cp_async { "cp.async" } else { "through registers" };
+        let (warps_of_cta, sets) = (self.crew().consumers, if self.tiling.buffered { 2 } else { 1 });
+        let how = match self.spec.load {
+            Load::Warps if cp_async => "cp.async",
+            Load::Warps => "through registers",
+            Load::Producer => "cp.async, told by mbarriers",
+            Load::Tma => "TMA, told by mbarriers",
+        };
         let (fragments, fragment) = (format!("{} x {}", parts.0, parts.1), format!("{} x {}", fragment.0, fragment.1));
         let accumulators = self.tiling.accumulators(&self.spec);
         let row = |what: &str, value: String, why: String| [what.to_owned(), value, why];
-        vec![
+        let mut rows = vec![
             row("sparsity block", format!("{bm} x {bk}"), format!("{a} values, {} B a block", bm * bk * a.bytes())),
             row(
                 "CTA tile",
@@ -63,9 +73,13 @@ impl KernelPlan for WarpPlan {
             row(
                 "CTAs per SM",
                 resident.to_string(),
-                format!("{} warps, {} B of {shared_bytes_per_sm} B", resident * warps_of_cta, resident * total),
+                format!("{} warps, {} B of {shared_bytes_per_sm} B", resident * threads / 32, resident * total),
             ),
-        ]
+        ];
+        if self.spec.load.has_roles() {
+            rows.insert(3, self.roles_row());
+        }
+        rows
     }
 
     fn cluster_tile(&self) -> ClusterTile {
@@ -78,7 +92,7 @@ impl KernelPlan for WarpPlan {
     }
 
     fn threads(&self) -> u32 {
-        self.tiling.threads()
+        self.crew().threads()
     }
 
     fn shared_bytes(&self) -> u32 {
@@ -86,9 +100,13 @@ impl KernelPlan for WarpPlan {
     }
 
     fn parameters(&self, problem: &Problem) -> Parameters {
+        let (a, b) = match self.spec.load {
+            Load::Warps | Load::Producer => (("a", Argument::Pointer(Side::A)), ("b", Argument::Pointer(Side::B))),
+            Load::Tma => (("map_a", Argument::Map(self.map_a(problem))), ("map_b", Argument::Map(self.map_b(problem)))),
+        };
         [
-            ("a", Argument::Pointer(Side::A)),
-            ("b", Argument::Pointer(Side::B)),
+            a,
+            b,
             ("c", Argument::Pointer(Side::C)),
             ("col_idx", Argument::ColIdx),
             ("work_head", Argument::WorkHead),
@@ -104,9 +122,13 @@ impl KernelPlan for WarpPlan {
         .collect()
     }
 
-    /// `mma.sync` on FP8 came with 8.4, after Hopper.
+    /// `mma.sync` on FP8 came with 8.4, after Hopper; waiting for the parity of an mbarrier's phase with 7.1, after Ampere.
     fn ptx_version(&self) -> Option<&'static str> {
-        self.spec.a.is_fp8().then_some("8.4")
+        match self.spec.load {
+            _ if self.spec.a.is_fp8() => Some("8.4"),
+            Load::Warps => None,
+            Load::Producer | Load::Tma => Some("7.1"),
+        }
     }
 
     fn profile(&self) -> Profile {
@@ -114,6 +136,7 @@ impl KernelPlan for WarpPlan {
         let view = SparseTimesDense::new(&self.spec);
         Profile {
             kind: match self.opaque() {
+                opaque if self.spec.load.has_roles() && !self.doubles() => KernelKind::Fed { opaque },
                 true => KernelKind::Wmma { asynchronous: self.arch.cp_async },
                 false if self.doubles() => KernelKind::Doubles { rate: doubles::rate(&self.spec, &self.arch) },
                 false => KernelKind::MmaSync,
@@ -139,7 +162,7 @@ impl KernelPlan for WarpPlan {
     }
 
     fn directives(&self) -> Vec<String> {
-        vec![format!(".maxntid {}, 1, 1", self.tiling.threads()), format!(".minnctapersm {}", self.memory.resident)]
+        vec![format!(".maxntid {}, 1, 1", self.threads()), format!(".minnctapersm {}", self.memory.resident)]
     }
 
     fn body(&self) -> String {
@@ -148,6 +171,18 @@ impl KernelPlan for WarpPlan {
 }
 
 impl WarpPlan {
+    /// The warps that only load, and what registers they leave the others.
+    fn roles_row(&self) -> [String; 3] {
+        let Crew { consumers, producers, entry_registers, moved } = self.crew();
+        let registers = match moved {
+            None => format!("{entry_registers} registers a thread"),
+            Some(Moved { producer, consumer }) => {
+                format!("{entry_registers} registers a thread; then {producer} and {consumer}")
+            }
+        };
+        ["roles".to_owned(), format!("{producers} + {consumers} warps"), format!("load, and multiply; {registers}")]
+    }
+
     /// How a block's K extent becomes stages: `64 + 48`, `2 blocks of 32`.
     fn k_words(&self) -> String {
         let k = &self.kloop;
@@ -170,11 +205,13 @@ fn operand_words(operand: &Operand) -> String {
     let Operand { rows, vectors, pitch, .. } = operand;
     let along = if operand.along_k { "K" } else { "N" };
     let banks = match operand.group {
+        1 if operand.is_boxed() => "a fragment wide".to_owned(),
         1 => "padded".to_owned(),
         group => format!("swizzled by {group}"),
     };
-    format!(
-        "{rows} rows of {vectors} vectors along {along}, {pitch} B apart, {banks}; {} copies per thread",
-        operand.copies()
-    )
+    let copied = match operand.is_boxed() {
+        true => "in boxes of TMA".to_owned(),
+        false => format!("{} copies per thread", operand.copies()),
+    };
+    format!("{rows} rows of {vectors} vectors along {along}, {pitch} B apart, {banks}; {copied}")
 }

@@ -2,7 +2,7 @@
 
 use super::{assert_launchable, block_as_read, parse, shape_of};
 use super::{
-    batch, dds, epilogue, fp8, half_sums, int8, packed, permuted, scalar, sdd, sdd_fused, small_blocks, spgemm,
+    batch, dds, epilogue, fp8, half_sums, int8, load, packed, permuted, scalar, sdd, sdd_fused, small_blocks, spgemm,
 };
 use super::{doubles, sample_cases, split, split_swap_ab, swap_ab, tf32, transposed, warp, wgmma};
 use crate::case::{Blocks, Case};
@@ -100,6 +100,7 @@ fn every_value_of_every_key_is_drawn() {
         split_swap_ab::all(),
         swap_ab::all(),
         tf32::all(),
+        load::all(),
         transposed::all(),
         warp::all(),
         wgmma::all(),

@@ -11,6 +11,7 @@ mod epilogue;
 mod fp8;
 mod half_sums;
 mod int8;
+mod load;
 mod packed;
 mod permuted;
 mod scalar;
@@ -71,6 +72,9 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 96, bn = 64, bk = 80, mma = mma_sync, dtype = bf16, b_layout = col, c_layout = col", (200, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3", (130, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, arch = sm_90a", (130, 70, 200)),
+        ("bm = 64, bn = 64, bk = 64, mma = mma_sync, load = producer", (130, 70, 200)),
+        ("bm = 64, bn = 64, bk = 64, mma = mma_sync, load = tma", (130, 70, 200)),
+        ("bm = 64, bn = 64, bk = 32, mma = wmma, load = tma", (130, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f32, tf32 = on", (130, 70, 200)),
         ("bm = 64, bn = 64, bk = 32, dtype = f32, tf32 = on, b_layout = col", (130, 70, 200)),
         ("bm = 48, bn = 64, bk = 112, mma = wmma", (130, 70, 300)),

@@ -16,6 +16,9 @@ pub(super) struct Operand<'p> {
     swizzle_mask: u32,
     idle_threads: bool,
     rows_of_last_pass: u32,
+    panel_bytes: u32,
+    /// Vectors of a panel, as a power of two.
+    group_shift: u32,
     /// Where the operand begins in a stage.
     stage_offset: u32,
     /// Elements from one row to the next.
@@ -51,6 +54,8 @@ pub(super) struct Part {
     groups: Vec<Group>,
     /// The stage ends here.
     ends: bool,
+    /// Its copies make a group, for which all warps wait.
+    commits: bool,
 }
 
 /// Copies of B that share a place in K and along N.
@@ -96,6 +101,8 @@ impl<'p> Operand<'p> {
             swizzle_mask: plan.group - 1,
             idle_threads: plan.idle_threads(),
             rows_of_last_pass: plan.rows_of_last_pass(),
+            panel_bytes: plan.panel_bytes(),
+            group_shift: plan.group.trailing_zeros(),
             stage_offset,
             stride: plan.pitch / dtype.bytes(),
         }
@@ -120,7 +127,15 @@ impl Fetch {
 impl Part {
     fn whole(plan: &WarpPlan, site: &str) -> Self {
         let groups = groups_of_b(plan);
-        Self { site: site.to_owned(), begins: true, begins_b: true, a: copies_of_a(plan), groups, ends: true }
+        Self {
+            site: site.to_owned(),
+            begins: true,
+            begins_b: true,
+            a: copies_of_a(plan),
+            groups,
+            ends: true,
+            commits: plan.arch.cp_async && !plan.spec.load.has_roles(),
+        }
     }
 
     /// A stage in `count` parts of about as many copies: a burst of them would stop the products behind it.
@@ -133,6 +148,7 @@ impl Part {
                 let mut part = rest.split_off(copies as usize);
                 part.site = format!("{site}_{i}");
                 part.ends = i + 1 == count;
+                part.commits = rest.commits && part.ends;
                 part
             })
             .collect()
@@ -155,7 +171,8 @@ impl Part {
             }
         }
         let begins_b = self.begins_b && !groups.is_empty();
-        let part = Self { site: String::new(), begins: self.begins, begins_b, a, groups, ends: false };
+        let begins = self.begins;
+        let part = Self { site: String::new(), begins, begins_b, a, groups, ends: false, commits: false };
         self.begins = false;
         self.begins_b &= !begins_b;
         part

@@ -1,10 +1,12 @@
 //! The operands of the warp family's templates.
 
+mod boxes;
 mod copies;
 mod doubles;
 mod epilogue;
 mod multiply;
 mod operands;
+mod roles;
 mod words;
 
 use serde::Serialize;
@@ -16,6 +18,9 @@ use crate::{Arch, KernelSpec};
 
 /// The instructions of a kernel.
 pub(super) fn body(plan: &WarpPlan) -> String {
+    if plan.spec.load.has_roles() {
+        return roles::body(plan);
+    }
     templates::render("warp/body.ptx", &Context::new(plan))
 }
 
@@ -35,7 +40,8 @@ struct Context<'p> {
     ring: Ring,
     element: Element,
     block: Block,
-    fetch: copies::Fetch,
+    /// None where TMA loads.
+    fetch: Option<copies::Fetch>,
     multiply: multiply::Multiply,
     /// One of the two.
     store: Option<epilogue::Store>,
@@ -119,7 +125,7 @@ impl<'p> Context<'p> {
                 vectors: pitch / per_vector,
                 padded: kloop.sub_stages > 1 && pitch > spec.bk,
             },
-            fetch: copies::Fetch::new(plan),
+            fetch: (!plan.a.is_boxed()).then(|| copies::Fetch::new(plan)),
             multiply: multiply::Multiply::new(plan),
             store: (!plan.doubles()).then(|| epilogue::Store::new(plan)),
             doubles: plan.doubles().then(|| doubles::Store::new(plan)),

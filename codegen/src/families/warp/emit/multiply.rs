@@ -67,7 +67,7 @@ struct Product {
 
 impl Multiply {
     pub(super) fn new(plan: &WarpPlan) -> Self {
-        let (k, b) = (&plan.kloop, &plan.b);
+        let (k, b, bytes) = (&plan.kloop, &plan.b, plan.spec.b.bytes());
         let (m, n) = plan.tiling.fragment;
         let own = if aligned_b(plan) { 1 } else { address_count_b(plan) };
         let (clear, zero, count) = match (plan.spec.acc, plan.tiling.accumulators(&plan.spec)) {
@@ -81,7 +81,7 @@ impl Multiply {
             clear,
             zero,
             accumulators: (0..count).map(|i| accumulator(plan, i)).collect(),
-            column_bytes: if b.along_k { b.pitch } else { plan.spec.b.bytes() },
+            column_bytes: if b.along_k { b.pitch } else { b.vector_offset(n * bytes / VECTOR_BYTES) / n },
             lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
             first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
             rounds: Rounds {
@@ -117,7 +117,8 @@ fn units(plan: &WarpPlan, step: u32) -> Vec<Unit> {
         (true, true) => count - 1,
         (true, false) => count,
     };
-    let mut parts = Part::spread(plan, &step.to_string(), parts).into_iter();
+    let parts = if plan.spec.load.has_roles() { vec![] } else { Part::spread(plan, &step.to_string(), parts) };
+    let mut parts = parts.into_iter();
     (0..count)
         .map(|unit| {
             let last = unit + 1 == count;
@@ -176,9 +177,10 @@ impl Taken {
     }
 }
 
-/// The registers of a set of fragments, where they are rounded: to nearest, while the tensor core itself would cut.
+/// The registers of a set of fragments, where they are rounded: to nearest, while the tensor core itself would cut. TMA has
+/// rounded what it loads.
 fn rounded(plan: &WarpPlan, set: u32) -> Vec<String> {
-    if !tf32::takes(&plan.spec) {
+    if !tf32::takes(&plan.spec) || plan.a.is_boxed() {
         return vec![];
     }
     let (parts, sizes) = (plan.tiling.fragments(), fragment_registers(&plan.spec));
@@ -234,7 +236,7 @@ fn place(operand: &Operand, x: &str, across: u32, unit: u32) -> String {
         // Vectors change places within their group: every even one of a group has an address register.
         group => (vector % group / 2, vector / group * group),
     };
-    address(&format!("%r_{x}_at{number}"), row * operand.pitch + vector * VECTOR_BYTES)
+    address(&format!("%r_{x}_at{number}"), row * operand.pitch + operand.vector_offset(vector))
 }
 
 /// Address registers of an operand: one for every even vector of a group that is used.

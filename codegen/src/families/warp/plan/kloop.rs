@@ -1,8 +1,8 @@
 //! How a sparsity block's K extent becomes stages.
 
 use super::units::k_unit;
-use crate::KernelSpec;
 use crate::plan::{KLoop, PlanError};
+use crate::{KernelSpec, Load};
 
 /// Bytes of K that a stage holds when the plan decides: a whole row of shared memory's banks.
 pub(crate) const DEEP: u32 = 128;
@@ -19,6 +19,8 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
     let padded = bk.next_multiple_of(unit);
     match spec.k_step {
         None if padded <= depth / 2 => Ok(KLoop::gather(bk, 1 << (depth / padded).min(MOST_BLOCKS).ilog2())),
+        // A panel of TMA has whole rows of shared memory's banks, whatever is used of them.
+        None if spec.load == Load::Tma => Ok(KLoop::divide(bk, depth)),
         None => Ok(KLoop::divide_evenly(bk, depth, unit)),
         Some(k) if u64::from(k) * u64::from(spec.a.bytes()) > u64::from(DEEPEST) => Err(PlanError::new(
             "k_step",

@@ -6,6 +6,7 @@ use super::epilogue::Epilogue;
 use super::kloop::{self, DEEP, SHALLOW};
 use super::operand::{self, Operand};
 use super::tiling::Tiling;
+use crate::hopper::BARRIER;
 use crate::plan::{KLoop, PlanError, PlanErrors};
 use crate::{Arch, KernelSpec};
 
@@ -15,6 +16,8 @@ const MOST_STAGES: u32 = 4;
 const ENOUGH_STAGES: u32 = 3;
 /// Most stages that a spec may ask for.
 const LIMIT: u32 = 8;
+/// Bytes of the barriers of such a ring, full ones and empty ones.
+const BARRIERS: u32 = 2 * LIMIT * BARRIER;
 
 /// The ring of stages, then a subtile for every warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -55,15 +58,22 @@ pub(crate) fn plan(
     for enough in [wanted, spec.stages.unwrap_or(2)] {
         for resident in (1..=tiling.resident).rev() {
             for pipeline in &pipelines {
-                let room = pipeline.room(tiling, epilogue, resident, arch);
+                let room = pipeline.room(spec, tiling, epilogue, resident, arch);
                 if room >= enough {
                     let most = if arch.cp_async { MOST_STAGES } else { 2 };
-                    return Ok(pipeline.with(spec.stages.unwrap_or(room.min(most)), resident, tiling, epilogue));
+                    return Ok(pipeline.with(spec, spec.stages.unwrap_or(room.min(most)), resident, tiling, epilogue));
                 }
             }
         }
     }
     Err(too_large(spec, &pipelines[pipelines.len() - 1], tiling, epilogue, arch).into())
+}
+
+impl Memory {
+    /// Offset of the full barriers; the empty ones follow.
+    pub(crate) fn barrier_offset(&self) -> u32 {
+        self.total - BARRIERS
+    }
 }
 
 impl Pipeline {
@@ -76,27 +86,29 @@ impl Pipeline {
             stage_bytes: a.bytes() + b.bytes(),
             b_offset: a.bytes(),
             staging_offset: 0,
-            total: staging(tiling, epilogue),
+            total: staging(spec, tiling, epilogue),
             resident: 1,
         };
         Ok(Self { kloop, a, b, memory })
     }
 
     /// Stages that fit when an SM holds `resident` CTAs.
-    fn room(&self, tiling: &Tiling, epilogue: &Epilogue, resident: u32, arch: &Arch) -> u32 {
+    fn room(&self, spec: &KernelSpec, tiling: &Tiling, epilogue: &Epilogue, resident: u32, arch: &Arch) -> u32 {
         let share = (arch.shared_bytes_per_sm / resident).saturating_sub(arch.shared_bytes_reserved);
-        share.min(arch.shared_bytes).saturating_sub(staging(tiling, epilogue)) / self.memory.stage_bytes
+        share.min(arch.shared_bytes).saturating_sub(staging(spec, tiling, epilogue)) / self.memory.stage_bytes
     }
 
-    fn with(&self, stages: u32, resident: u32, tiling: &Tiling, epilogue: &Epilogue) -> Self {
+    fn with(&self, spec: &KernelSpec, stages: u32, resident: u32, tiling: &Tiling, epilogue: &Epilogue) -> Self {
         let staging_offset = stages * self.memory.stage_bytes;
-        let total = staging_offset + staging(tiling, epilogue);
+        let total = staging_offset + staging(spec, tiling, epilogue);
         Self { memory: Memory { stages, staging_offset, total, resident, ..self.memory }, ..*self }
     }
 }
 
-fn staging(tiling: &Tiling, epilogue: &Epilogue) -> u32 {
-    tiling.threads() / 32 * epilogue.subtile_bytes()
+/// A subtile for every warp that multiplies, and behind them the barriers of the ring, where warps have roles.
+fn staging(spec: &KernelSpec, tiling: &Tiling, epilogue: &Epilogue) -> u32 {
+    let barriers = if spec.load.has_roles() { BARRIERS } else { 0 };
+    tiling.threads() / 32 * epilogue.subtile_bytes() + barriers
 }
 
 fn check_stages(spec: &KernelSpec, arch: &Arch) -> Result<(), PlanError> {
@@ -118,7 +130,7 @@ fn check_stages(spec: &KernelSpec, arch: &Arch) -> Result<(), PlanError> {
 }
 
 fn too_large(spec: &KernelSpec, pipeline: &Pipeline, tiling: &Tiling, epilogue: &Epilogue, arch: &Arch) -> PlanError {
-    let room = pipeline.room(tiling, epilogue, 1, arch);
+    let room = pipeline.room(spec, tiling, epilogue, 1, arch);
     let (stages, bytes) = (spec.stages.unwrap_or(2), pipeline.memory.stage_bytes);
     PlanError::new(
         match (spec.stages, spec.k_step) {
@@ -129,8 +141,8 @@ fn too_large(spec: &KernelSpec, pipeline: &Pipeline, tiling: &Tiling, epilogue: 
         format!("{stages} stages do not fit shared memory"),
         format!(
             "{stages} x {bytes} B + {} B staging = {} B; a CTA has {} B on {}",
-            staging(tiling, epilogue),
-            stages * bytes + staging(tiling, epilogue),
+            staging(spec, tiling, epilogue),
+            stages * bytes + staging(spec, tiling, epilogue),
             arch.shared_bytes,
             arch.target
         ),

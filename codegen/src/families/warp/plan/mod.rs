@@ -1,15 +1,19 @@
 //! How a plan is made, one step a file.
 
 mod block;
+mod boxes;
+mod crew;
 pub(crate) mod doubles;
 mod epilogue;
 mod kloop;
+mod load;
 mod memory;
 mod operand;
 pub(crate) mod tf32;
 mod tiling;
 mod units;
 
+pub(crate) use crew::{Crew, Moved};
 pub(crate) use epilogue::Epilogue;
 pub(crate) use memory::Memory;
 pub(crate) use operand::{Operand, Pass};
@@ -36,6 +40,7 @@ impl WarpPlan {
     pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
         let mut errors = PlanErrors::default();
         block::check(spec, arch, &mut errors);
+        load::check(spec, arch, &mut errors);
         errors.check()?;
         let spec = &if doubles::takes(spec) { doubles::with_shape(spec, arch) } else { *spec };
         // The cheapest tile whose stages fit shared memory; where none does, why the cheapest of all does not.
@@ -54,6 +59,11 @@ impl WarpPlan {
         let pipeline = memory::plan(spec, &tiling, &epilogue, arch)?;
         let memory::Pipeline { kloop, a, b, memory } = pipeline;
         Ok(Self { spec: *spec, arch: *arch, tiling, kloop, a, b, epilogue, memory })
+    }
+
+    /// What its warps do.
+    pub(crate) fn crew(&self) -> Crew {
+        self.tiling.crew(&self.spec, self.memory.resident, &self.arch)
     }
 
     /// Multiplies with fragments whose registers only the hardware knows.

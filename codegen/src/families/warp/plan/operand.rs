@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
+use super::boxes;
 use super::doubles;
 use super::tiling::Tiling;
 use super::units::{BANKS, VECTOR_BYTES, k_unit};
+use crate::hopper::ALIGN;
 use crate::plan::KLoop;
-use crate::{KernelSpec, Layout, Mma};
+use crate::{KernelSpec, Layout, Load, Mma};
 
 /// One operand's part of a stage: rows of 16-byte vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,11 +18,11 @@ pub(crate) struct Operand {
     pub(crate) rows: u32,
     /// Vectors of a row.
     pub(crate) vectors: u32,
-    /// Bytes from one row to the next.
+    /// Bytes from one row to the next. Vectors beyond them are in further panels, each of all rows.
     pub(crate) pitch: u32,
     /// So many neighbouring vectors change places by row, for the banks' sake; 1 where rows are padded instead.
     pub(crate) group: u32,
-    /// Threads that copy one row.
+    /// Threads that copy one row; none where TMA does.
     pub(crate) lanes: u32,
     /// Rows that all threads copy at once.
     pub(crate) rows_a_pass: u32,
@@ -44,7 +46,24 @@ pub(crate) struct Pass {
 
 impl Operand {
     pub(crate) fn bytes(&self) -> u32 {
-        (self.rows * self.pitch).next_multiple_of(BANKS)
+        let panels = (self.vectors * VECTOR_BYTES).div_ceil(self.pitch);
+        (panels * self.rows * self.pitch).next_multiple_of(if self.is_boxed() { ALIGN } else { BANKS })
+    }
+
+    /// TMA loads it.
+    pub(crate) fn is_boxed(&self) -> bool {
+        self.lanes == 0
+    }
+
+    /// Bytes from the first vector of a row to vector `vector`, before the swizzle.
+    pub(crate) fn vector_offset(&self, vector: u32) -> u32 {
+        let of_panel = self.pitch / VECTOR_BYTES;
+        vector / of_panel * self.panel_bytes() + vector % of_panel * VECTOR_BYTES
+    }
+
+    /// Bytes from one panel to the next.
+    pub(crate) fn panel_bytes(&self) -> u32 {
+        self.rows * self.pitch
     }
 
     /// Parts of a row that one thread copies one after the other.
@@ -117,11 +136,18 @@ impl Operand {
 }
 
 pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
-    Operand::new(spec, (tiling.cta_m, vectors_along_k(spec, kloop)), true, false, tiling.threads())
+    if spec.load == Load::Tma {
+        return boxes::plan_a(spec, tiling, kloop);
+    }
+    let threads = tiling.copying_threads(spec.load);
+    Operand::new(spec, (tiling.cta_m, vectors_along_k(spec, kloop)), true, false, threads)
 }
 
 pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
-    let threads = tiling.threads();
+    if spec.load == Load::Tma {
+        return boxes::plan_b(spec, tiling, kloop);
+    }
+    let threads = tiling.copying_threads(spec.load);
     match spec.b_layout {
         Layout::ColMajor => Operand::new(spec, (tiling.cta_n, vectors_along_k(spec, kloop)), true, false, threads),
         Layout::RowMajor => {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::crew;
 use super::doubles;
 use super::epilogue::staged_bytes;
 use super::kloop::SHALLOW;
@@ -17,7 +18,7 @@ const MOST_WARPS: u32 = 16;
 /// Warps on one SM beyond which more hide nothing more.
 const BUSY_WARPS: u32 = 16;
 /// Parts of an SM.
-const PARTS: u32 = 4;
+pub(super) const PARTS: u32 = 4;
 /// Multiply-adds of f16 that an SM does in a cycle, bytes of shared memory that it reads, and bytes that L2 gives it:
 /// an H200's by measurement. What they are worth against each other hardly differs between GPUs.
 const RATES: [f64; 3] = [1300.0, 128.0, 32.0];
@@ -86,9 +87,11 @@ impl Tiling {
         let unpacked = if spec.a.is_fp8() { 2 * set } else { 0 };
         // Fragments of f64 are aligned groups of up to 16 registers, between which some stay unused.
         let unused = if doubles::takes(spec) { 16 } else { 0 };
-        let rest = tiling.accumulators(spec) + set + unpacked + copied + unused + OVERHEAD;
+        let overhead = if spec.load.has_roles() { crew::OVERHEAD } else { OVERHEAD };
+        let rest = tiling.accumulators(spec) + set + unpacked + copied + unused + overhead;
         // Two sets leave fewer places for aligned groups.
-        tiling.buffered = rest + set + unused / 2 <= arch.registers_per_thread;
+        tiling.registers = rest + set + unused / 2;
+        tiling.buffered = tiling.registers <= tiling.most_registers(spec, 1, arch);
         tiling.registers = if tiling.buffered { rest + set } else { rest };
         tiling.resident = tiling.residency(spec, arch);
         Some(tiling)
@@ -100,18 +103,27 @@ impl Tiling {
         bytes.div_ceil(self.threads() * 4)
     }
 
-    fn fits(&self, arch: &Arch) -> bool {
-        self.registers <= arch.registers_per_thread && self.threads() / 32 <= warps_of(self.registers, arch)
+    fn fits(&self, spec: &KernelSpec, arch: &Arch) -> bool {
+        let most = self.most_registers(spec, 1, arch);
+        self.registers <= most && (spec.load.has_roles() || self.threads() / 32 <= warps_of(self.registers, arch))
+    }
+
+    /// Registers that a thread that multiplies may have, `resident` CTAs sharing an SM.
+    fn most_registers(&self, spec: &KernelSpec, resident: u32, arch: &Arch) -> u32 {
+        if spec.load.has_roles() { self.crew(spec, resident, arch).most() } else { arch.registers_per_thread }
     }
 
     /// CTAs of an SM: as many as registers and threads allow and latencies need, and three shallow stages of each.
     fn residency(&self, spec: &KernelSpec, arch: &Arch) -> u32 {
-        let by_registers = warps_of(spec.maxnreg.unwrap_or(self.registers), arch) * 32 / self.threads();
+        let most = (BUSY_WARPS * 32 / self.threads()).max(1);
+        let by_registers = match spec.load.has_roles() {
+            true => (1..=most).rev().find(|resident| self.registers <= self.most_registers(spec, *resident, arch)),
+            false => Some(warps_of(spec.maxnreg.unwrap_or(self.registers), arch) * 32 / self.threads()),
+        };
         let subtiles = self.threads() / 32 * 16 * self.warp_n * staged_bytes(spec);
         let ring = 3 * (self.cta_m + self.cta_n) * SHALLOW;
         let by_memory = arch.shared_bytes_per_sm / (ring + subtiles + arch.shared_bytes_reserved);
-        let most = (BUSY_WARPS * 32 / self.threads()).max(1);
-        by_registers.min(arch.threads_per_sm / self.threads()).min(by_memory).clamp(1, most)
+        by_registers.unwrap_or(1).min(arch.threads_per_sm / self.threads()).min(by_memory).clamp(1, most)
     }
 
     /// What a multiply-add costs: tensor cores, shared memory and L2 overlap in part, and few warps hide little.
@@ -158,11 +170,11 @@ pub(crate) fn choices(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Tiling>, Pla
     let all: Vec<Tiling> =
         rows.flat_map(|rows| counts.iter().filter_map(move |warps| Tiling::new(spec, rows, *warps, arch))).collect();
     let mut legal: Vec<Tiling> =
-        all.iter().filter(|tiling| tiling.fits(arch) && whole_vectors(spec, tiling)).copied().collect();
+        all.iter().filter(|tiling| tiling.fits(spec, arch) && whole_vectors(spec, tiling)).copied().collect();
     legal.sort_by(|a, b| a.cost(spec, arch).total_cmp(&b.cost(spec, arch)));
     match all.iter().min_by_key(|tiling| tiling.registers) {
         _ if !legal.is_empty() => Ok(legal),
-        Some(tiling) if !tiling.fits(arch) => Err(no_registers(spec, tiling, arch).into()),
+        Some(tiling) if !tiling.fits(spec, arch) => Err(no_registers(spec, tiling, arch).into()),
         _ => Err(indivisible(spec, unit_m, unit_n).into()),
     }
 }
@@ -210,7 +222,10 @@ fn too_many_warps(m: u32, n: u32, arch: &Arch) -> PlanError {
 }
 
 fn no_registers(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> PlanError {
-    let limit = (arch.registers / tiling.threads()).min(arch.registers_per_thread);
+    let limit = match spec.load.has_roles() {
+        true => tiling.most_registers(spec, 1, arch),
+        false => (arch.registers / tiling.threads()).min(arch.registers_per_thread),
+    };
     let (m, n) = tiling.warps;
     PlanError::new(
         tile_key(spec),
@@ -240,7 +255,8 @@ fn no_registers(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> PlanError {
 /// Warps along N between which the registers suffice.
 fn more_warps(spec: &KernelSpec, tiling: &Tiling, arch: &Arch) -> Option<u32> {
     let (m, n) = tiling.warps;
-    (n + 1..=MOST_WARPS / m).find(|n| Tiling::new(spec, tiling.cta_m, (m, *n), arch).is_some_and(|t| t.fits(arch)))
+    (n + 1..=MOST_WARPS / m)
+        .find(|n| Tiling::new(spec, tiling.cta_m, (m, *n), arch).is_some_and(|t| t.fits(spec, arch)))
 }
 
 fn indivisible(spec: &KernelSpec, unit_m: u32, unit_n: u32) -> PlanError {

@@ -1,0 +1,153 @@
+//! The boxes that one thread loads by TMA into a stage.
+
+use serde::Serialize;
+
+use super::super::plan::WarpPlan;
+use crate::Layout;
+use crate::plan::TileScheduler;
+
+/// The loads of a kernel.
+#[derive(Serialize)]
+pub(super) struct Boxes {
+    /// A block where there is none: TMA reads zeros.
+    outside: u32,
+    /// Rows of A from one block to the next.
+    block_rows: u32,
+    /// Blocks of a stage, by their number.
+    blocks: Vec<u32>,
+    /// The stages of a block, or the one of several blocks.
+    stages: Vec<Stage>,
+}
+
+#[derive(Serialize)]
+struct Stage {
+    number: u32,
+    /// What TMA delivers.
+    bytes: u32,
+    loads: Vec<Load>,
+}
+
+#[derive(Serialize)]
+struct Load {
+    map: &'static str,
+    /// Bytes from the beginning of the stage.
+    to: u32,
+    /// Coordinates, the contiguous dimension first.
+    x: Coordinate,
+    y: Coordinate,
+}
+
+/// A register and what is added to it, or that alone.
+#[derive(Serialize)]
+struct Coordinate {
+    base: Option<String>,
+    by: u32,
+}
+
+impl Coordinate {
+    fn new(base: impl Into<String>, by: u32) -> Self {
+        Self { base: Some(base.into()), by }
+    }
+
+    fn constant(by: u32) -> Self {
+        Self { base: None, by }
+    }
+}
+
+impl Boxes {
+    pub(super) fn new(plan: &WarpPlan) -> Self {
+        let k = &plan.kloop;
+        Self {
+            outside: TileScheduler::OUTSIDE,
+            block_rows: plan.spec.bm,
+            blocks: (0..k.sub_stages).collect(),
+            stages: (0..k.steps).map(|step| Stage::new(plan, step)).collect(),
+        }
+    }
+}
+
+impl Stage {
+    fn new(plan: &WarpPlan, step: u32) -> Self {
+        let of_a = (0..plan.kloop.sub_stages).flat_map(|block| loads_of_a(plan, step, block));
+        let of_b = (0..plan.kloop.sub_stages).flat_map(|block| match plan.spec.b_layout {
+            Layout::RowMajor => rows_of_b(plan, step, block),
+            Layout::ColMajor => columns_of_b(plan, step, block),
+        });
+        let (mut bytes, mut loads) = (0, vec![]);
+        for (size, load) in of_a.chain(of_b) {
+            bytes += size;
+            loads.push(load);
+        }
+        Self { number: step, bytes, loads }
+    }
+}
+
+/// The first elements of the panels that `width` elements along a row take, `span` each.
+fn panels(width: u32, span: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..width.div_ceil(span)).map(move |panel| (panel, panel * span))
+}
+
+/// The first lines of the boxes of so many lines.
+fn boxes(lines: u32, of_box: u32) -> impl Iterator<Item = u32> {
+    (0..lines / of_box).map(move |part| part * of_box)
+}
+
+/// Panels of a part of a stage that is along K, from one block of several.
+fn panels_of_block(plan: &WarpPlan, span: u32) -> u32 {
+    (plan.kloop.k_step).div_ceil(span)
+}
+
+fn loads_of_a(plan: &WarpPlan, step: u32, block: u32) -> Vec<(u32, Load)> {
+    let (a, k, size) = (&plan.a, &plan.kloop, plan.spec.a.bytes());
+    let (span, lines) = (a.span() / size, a.box_lines(a.rows, &plan.arch));
+    let first = block * panels_of_block(plan, span);
+    let of_panel = |(panel, x): (u32, u32)| {
+        boxes(a.rows, lines).map(move |line| {
+            let load = Load {
+                map: "a",
+                to: (first + panel) * a.panel_bytes() + line * a.pitch,
+                x: Coordinate::constant(step * k.k_step + x),
+                y: Coordinate::new(format!("%r_block_row{block}"), line),
+            };
+            (lines * a.pitch, load)
+        })
+    };
+    panels(k.width(step), span).flat_map(of_panel).collect()
+}
+
+/// Columns of B: lines of K.
+fn columns_of_b(plan: &WarpPlan, step: u32, block: u32) -> Vec<(u32, Load)> {
+    let (b, k, size) = (&plan.b, &plan.kloop, plan.spec.b.bytes());
+    let (span, lines) = (b.span() / size, b.box_lines(b.rows, &plan.arch));
+    let first = block * panels_of_block(plan, span);
+    let of_panel = |(panel, x): (u32, u32)| {
+        boxes(b.rows, lines).map(move |line| {
+            let load = Load {
+                map: "b",
+                to: plan.memory.b_offset + (first + panel) * b.panel_bytes() + line * b.pitch,
+                x: Coordinate::new(format!("%r_block_k{block}"), step * k.k_step + x),
+                y: Coordinate::new("%r_c_col", line),
+            };
+            (lines * b.pitch, load)
+        })
+    };
+    panels(k.width(step), span).flat_map(of_panel).collect()
+}
+
+/// Rows of B: lines of N.
+fn rows_of_b(plan: &WarpPlan, step: u32, block: u32) -> Vec<(u32, Load)> {
+    let (b, k, size) = (&plan.b, &plan.kloop, plan.spec.b.bytes());
+    let (span, lines) = (b.span() / size, b.box_lines(k.k_step, &plan.arch));
+    let of_panel = |(panel, x): (u32, u32)| {
+        boxes(k.k_step, lines).map(move |line| {
+            let load = Load {
+                map: "b",
+                to: plan.memory.b_offset + panel * b.panel_bytes() + (block * k.k_step + line) * b.pitch,
+                x: Coordinate::new("%r_c_col", x),
+                y: Coordinate::new(format!("%r_block_k{block}"), step * k.k_step + line),
+            };
+            (lines * b.pitch, load)
+        })
+    };
+    panels(plan.tiling.cta_n, span).flat_map(of_panel).collect()
+}

@@ -1,0 +1,91 @@
+//! Operands that TMA loads: rows of 32, 64 or 128 bytes, swizzled as `ldmatrix` kernels swizzle theirs.
+//!
+//! A row of an operand that is longer than 128 bytes goes to several panels, each all rows by 128 bytes. Within a panel TMA
+//! puts vector v of row r at v ^ (r >> s & (group - 1)), with 2, 4 or 8 vectors in a row and s = 2, 1, 0 (PTX ISA, "Swizzling
+//! Modes"), which is where `Operand` has it. Opaque fragments have one stride: their panels are as wide as a fragment, 16
+//! rows of it lie one behind the other, and nothing is swizzled.
+
+use super::operand::Operand;
+use super::units::{VECTOR_BYTES, fragment, k_unit};
+use super::{Tiling, WarpPlan};
+use crate::plan::{KLoop, Operand as Side, Problem, TensorMap};
+use crate::{Arch, KernelSpec, Layout, Mma};
+
+/// Bytes of the shortest and the longest swizzled row.
+const SPANS: (u32, u32) = (32, 128);
+/// Lines of a box are whole repeats of a swizzle.
+const REPEAT: u32 = 8;
+
+impl Operand {
+    /// `rows` of `parts` parts along them, each of `bytes`, which go to panels of their own.
+    fn boxed(spec: &KernelSpec, along_k: bool, rows: u32, parts: u32, bytes: u32) -> Self {
+        let opaque = spec.mma == Mma::Wmma;
+        let pitch = match (opaque, along_k) {
+            (true, true) => k_unit(spec) * spec.a.bytes(),
+            (true, false) => fragment(spec).1 * spec.b.bytes(),
+            (false, _) => bytes.next_power_of_two().clamp(SPANS.0, SPANS.1),
+        };
+        let of_row = pitch / VECTOR_BYTES;
+        let group = if opaque { 1 } else { of_row };
+        let vectors = parts * bytes.div_ceil(pitch) * of_row;
+        Self { along_k, rows, vectors, pitch, group, lanes: 0, rows_a_pass: rows, threads: 0 }
+    }
+
+    /// Bytes of a row that a box has.
+    pub(crate) fn span(&self) -> u32 {
+        self.pitch
+    }
+
+    /// Lines of a box: as many as TMA takes, or an even part of them.
+    pub(crate) fn box_lines(&self, lines: u32, arch: &Arch) -> u32 {
+        let parts = lines.div_ceil(arch.tma_box)..;
+        parts.map(|parts| lines / parts).find(|part| lines % part == 0 && part % REPEAT == 0).unwrap_or(REPEAT)
+    }
+
+    /// What TMA swizzles by.
+    fn swizzle_bytes(&self) -> u32 {
+        if self.group > 1 { self.pitch } else { 0 }
+    }
+}
+
+pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
+    Operand::boxed(spec, true, tiling.cta_m, kloop.sub_stages, kloop.k_step * spec.a.bytes())
+}
+
+pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
+    let bytes = spec.b.bytes();
+    match spec.b_layout {
+        Layout::ColMajor => Operand::boxed(spec, true, tiling.cta_n, kloop.sub_stages, kloop.k_step * bytes),
+        Layout::RowMajor => Operand::boxed(spec, false, kloop.sub_stages * kloop.k_step, 1, tiling.cta_n * bytes),
+    }
+}
+
+impl WarpPlan {
+    /// The stored blocks, `[nnzb * bm, bk]`: zeros right of a block.
+    pub(crate) fn map_a(&self, problem: &Problem) -> TensorMap {
+        let KernelSpec { bm, bk, a, .. } = self.spec;
+        TensorMap::matrix(
+            (Side::A, a),
+            [u64::from(bk), (problem.nnzb * u64::from(bm)).max(1)],
+            u64::from(bk * a.bytes()),
+            [self.a.span() / a.bytes(), self.a.box_lines(self.a.rows, &self.arch)],
+            self.a.swizzle_bytes(),
+        )
+    }
+
+    /// B: zeros beyond K and N.
+    pub(crate) fn map_b(&self, problem: &Problem) -> TensorMap {
+        let dtype = self.spec.b;
+        let (dims, lines) = match self.spec.b_layout {
+            Layout::RowMajor => ([problem.n.max(1), problem.k.max(1)], self.kloop.k_step),
+            Layout::ColMajor => ([problem.k.max(1), problem.n.max(1)], self.b.rows),
+        };
+        TensorMap::matrix(
+            (Side::B, dtype),
+            dims,
+            (problem.ldb * u64::from(dtype.bytes())).max(16),
+            [self.b.span() / dtype.bytes(), self.b.box_lines(lines, &self.arch)],
+            self.b.swizzle_bytes(),
+        )
+    }
+}

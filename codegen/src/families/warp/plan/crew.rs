@@ -1,0 +1,85 @@
+//! Who loads: the warps that multiply, or others that do nothing else; and the registers that this leaves a thread.
+
+use serde::Serialize;
+
+use super::tiling::{PARTS, Tiling};
+use crate::hopper::Roles;
+use crate::{Arch, KernelSpec, Load};
+
+/// Registers of a thread that only multiplies beside accumulators and fragments: addresses, the ring, the work tile.
+pub(crate) const OVERHEAD: u32 = 32;
+/// Warps that load by `cp.async`: one for each part of an SM.
+const COPYING_WARPS: u32 = 4;
+/// Registers of a thread that loads by `cp.async`, and of one that issues TMA.
+const COPYING_REGISTERS: u32 = 56;
+const ISSUING_REGISTERS: u32 = 40;
+/// Warps of a warpgroup, between which `setmaxnreg` moves registers.
+const WARPGROUP: u32 = 4;
+
+/// The warps of a CTA by what they do. Those that multiply come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Crew {
+    /// Warps that multiply.
+    pub(crate) consumers: u32,
+    /// Warps that only load.
+    pub(crate) producers: u32,
+    /// Registers of a thread when the kernel begins.
+    pub(crate) entry_registers: u32,
+    /// Registers that `setmaxnreg` leaves a producer and gives a consumer, where a consumer needs more than at entry.
+    pub(crate) moved: Option<Moved>,
+}
+
+/// Registers of a thread after `setmaxnreg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Moved {
+    pub(crate) producer: u32,
+    pub(crate) consumer: u32,
+}
+
+impl Crew {
+    /// That of a CTA of `consumers` warps whose threads need `registers`, `resident` CTAs sharing an SM.
+    pub(crate) fn new(spec: &KernelSpec, consumers: u32, registers: u32, resident: u32, arch: &Arch) -> Self {
+        let has_setmaxnreg = arch.target.ends_with('a') && consumers.is_multiple_of(WARPGROUP);
+        let producers = match spec.load {
+            Load::Warps => 0,
+            // `setmaxnreg` is of whole warpgroups.
+            Load::Tma if has_setmaxnreg => WARPGROUP,
+            Load::Tma => 1,
+            Load::Producer => COPYING_WARPS,
+        };
+        let of_a_part = ((consumers + producers) * resident).div_ceil(PARTS);
+        let shared = arch.registers / (PARTS * 32) / of_a_part / arch.register_unit * arch.register_unit;
+        let entry_registers = shared.min(arch.registers_per_thread);
+        let own = if spec.load == Load::Tma { ISSUING_REGISTERS } else { COPYING_REGISTERS };
+        let moved = (has_setmaxnreg && spec.load.has_roles() && registers > entry_registers).then(|| {
+            let roles = Roles::sharing_an_sm(resident, consumers / WARPGROUP, own, arch);
+            Moved { producer: roles.producer_registers, consumer: roles.consumer_registers }
+        });
+        Self { consumers, producers, entry_registers, moved }
+    }
+
+    /// Most registers that a thread that multiplies may have.
+    pub(crate) fn most(&self) -> u32 {
+        self.moved.map_or(self.entry_registers, |moved| moved.consumer)
+    }
+
+    pub(crate) fn threads(&self) -> u32 {
+        (self.consumers + self.producers) * 32
+    }
+}
+
+impl Tiling {
+    /// The crew of such a tile, `resident` CTAs sharing an SM.
+    pub(crate) fn crew(&self, spec: &KernelSpec, resident: u32, arch: &Arch) -> Crew {
+        Crew::new(spec, self.warps.0 * self.warps.1, self.registers, resident, arch)
+    }
+
+    /// Threads that copy a stage by `cp.async`, or through registers.
+    pub(crate) fn copying_threads(&self, load: Load) -> u32 {
+        match load {
+            Load::Warps => self.threads(),
+            Load::Producer => COPYING_WARPS * 32,
+            Load::Tma => 0,
+        }
+    }
+}
