@@ -68,7 +68,7 @@
 //!
 //! mbarrier operations that name no scope (`.cta` by the ISA) order accesses in the whole cluster, as hardware does;
 //! a scope that is named counts. Textures, surfaces, calls through an address and recursion are not modelled and refused; so are `wmma` of
-//! integers and `mma` of shapes other than the table's. The variables of a module begin each launch with their initial
+//! integers, TF32 and f64, and what stands in the table of refusals. The variables of a module begin each launch with their initial
 //! values; `vprintf` prints nothing. Conflicts of shared-memory banks and latencies of loads are
 //! not in the cost model.
 //!

@@ -13,11 +13,12 @@ struct Report {
     class: &'static str,
     /// The words that are replaced, and by which.
     defect: (&'static str, &'static str),
-    /// `%r0` is the thread, `%r1` shared memory, `%rd0` the result, `%rd1` the input: 1024 words each.
+    /// `%r0` is the thread, `%r1` shared memory, `%rd0` the result, `%rd1` the input: 1024 words each. `map` is a tensor map of the
+    /// result as 16 lines of 64 words, with boxes of half a line.
     body: &'static str,
 }
 
-const REPORTS: [Report; 8] = [
+const REPORTS: [Report; 9] = [
     // A loop stages an operand by all threads, and both warpgroups multiply by it. "The loop-back __syncthreads() is missing":
     // the warpgroup that is first overwrites the operand, which the other one still reads.
     Report {
@@ -112,6 +113,18 @@ const REPORTS: [Report; 8] = [
                ld.shared.v4.u32 {%r6, %r7, %r8, %r9}, [%r1];\nadd.u32 %r5, %r5, %r9;\nmad.wide.u32 %rd2, %r0, 4, %rd0;\n\
                st.global.u32 [%rd2], %r5;",
     },
+    // A store by TMA of part of a line: "a partial-region store whose innermost offset is not 16-byte aligned passes the gate", and the kernel
+    // ends in an illegal instruction. The compiler writes the offset as the tensor's coordinate.
+    Report {
+        of: "tile-ai/tilelang#2527",
+        threads: 32,
+        class: "copy-start",
+        defect: ("mov.u32 %r3, 4;", "mov.u32 %r3, 1;"),
+        body: "mad.lo.u32 %r2, %r0, 4, %r1;\nst.shared.u32 [%r2], %r0;\nfence.proxy.async.shared::cta;\nbar.sync 0;\n\
+               mov.b64 %rd2, map;\ncvta.param.u64 %rd2, %rd2;\nmov.u32 %r3, 4;\nmov.u32 %r4, 2;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra $end;\n\
+               cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd2, {%r3, %r4}], [%r1];\ncp.async.bulk.commit_group;\n\
+               cp.async.bulk.wait_group.read 0;\n$end:",
+    },
     // A tile is written and "read back from other lanes without a warp barrier".
     Report {
         of: "JustVugg/colibri#1099",
@@ -135,7 +148,8 @@ fn defects_of_public_reports_are_found() {
             &launch,
             format!(
                 "grid = 1\nblock = {threads}\nshared = 4096\ndependent = {dependent}\n[buffers.out]\n{}[buffers.in]\n{}\
-                 [[params]]\nbuffer = \"out\"\n[[params]]\nbuffer = \"in\"\n",
+                 [[params]]\nbuffer = \"out\"\n[[params]]\nbuffer = \"in\"\n\
+                 [[params]]\ntensor_map = {{ buffer = \"out\", dims = [64, 16], strides = [256], box = [32, 1] }}\n",
                 words("0"),
                 words("\"index\"")
             ),
@@ -146,7 +160,7 @@ fn defects_of_public_reports_are_found() {
                 &ptx,
                 format!(
                     ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n\
-                     .visible .entry k(.param .u64 out, .param .u64 in) {{\n.reg .b16 %h<2>;\n.reg .b32 %r<16>;\n.reg .b64 %rd<8>;\n\
+                     .visible .entry k(.param .u64 out, .param .u64 in, .param .align 64 .b8 map[128]) {{\n.reg .b16 %h<2>;\n.reg .b32 %r<16>;\n.reg .b64 %rd<8>;\n\
                      .reg .f32 %f<4>;\n.reg .pred %p<4>;\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, smem;\nld.param.u64 %rd0, [out];\n\
                      ld.param.u64 %rd1, [in];\n{body}\nret;\n}}\n"
                 ),

@@ -20,13 +20,17 @@ fn kernel(body: &str) -> String {
         cvt.u64.u32 %desc, %r0;
         or.b64 %desc, %desc, 0x1000080000;";
     let zeros = if body.contains("%desc") { zeros } else { "" };
+    let [map, of_map] = match body.contains("%map") {
+        true => [", .param .align 64 .b8 map[128]", "mov.b64 %map, map;\ncvta.param.u64 %map, %map;"],
+        false => ["", ""],
+    };
     format!(
         ".version 8.6\n.target sm_90a\n.address_size 64
         .extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);
-        .visible .entry example(.param .u64 out) {{
+        .visible .entry example(.param .u64 out{map}) {{
         .reg .pred %p, %first;
         .reg .b32 %t, %tile, %own, %r<8>;
-        .reg .b64 %out, %mine, %desc, %rd<4>;
+        .reg .b64 %out, %mine, %desc, %map, %rd<4>;
         .reg .f32 %f<4>;
         .shared .align 1024 .b8 shared_tile[2048];
         .shared .align 8 .b64 bar;
@@ -36,6 +40,7 @@ fn kernel(body: &str) -> String {
         mad.lo.u32 %own, %t, 4, %tile;
         ld.param.u64 %out, [out];
         mad.wide.u32 %mine, %t, 4, %out;{zeros}
+        {of_map}
         {body}
         ret;
         }}"
@@ -50,10 +55,14 @@ fn launch(body: &str) -> String {
     let block = if says("128 threads") { 128 } else { 64 };
     let dependent = says("a dependent launch");
     let after = if says("out is unchanged") { "unchanged" } else { "equal" };
+    let map = match body.contains("%map") {
+        true => "[[params]]\ntensor_map = { buffer = \"out\", dims = [32, 4], strides = [128], box = [8, 1] }\n",
+        false => "",
+    };
     format!(
         "grid = [{grid}, 1, 1]\ncluster = [{cluster}, 1, 1]\nblock = {block}\ndependent = {dependent}
         [buffers.out]\ntype = \"u32\"\nshape = [128]\nvalues = \"index\"\nafter = \"{after}\"
-        [[params]]\nbuffer = \"out\"\n"
+        [[params]]\nbuffer = \"out\"\n{map}"
     )
 }
 

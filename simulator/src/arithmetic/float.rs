@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use super::directed::directed;
 use super::numbers::{Direction, from_f64, nearest_tf32, round_bf16, round_f16, round_f32, scalar, to_f64, to_fp8};
-use crate::program::op::{Cmp, Cvt, FloatFn, FloatMods, Round};
+use crate::program::op::{Class, Cmp, Cvt, FloatFn, FloatMods, Round};
 use crate::program::types::{Ty, mask, sign_extend};
 
 pub(crate) fn apply(f: FloatFn, ty: Ty, m: FloatMods, a: u64, b: u64, c: u64) -> u64 {
@@ -22,6 +22,12 @@ pub(crate) fn apply(f: FloatFn, ty: Ty, m: FloatMods, a: u64, b: u64, c: u64) ->
     match f {
         FloatFn::Neg => return flush(a, ty, m.ftz) ^ sign,
         FloatFn::Abs => return flush(a, ty, m.ftz) & !sign & ty.mask(),
+        FloatFn::Copysign => return a & sign | b & !sign & ty.mask(),
+        FloatFn::Min | FloatFn::Max if m.xorsign => {
+            let sizes = FloatMods { xorsign: false, ..m };
+            let size = apply(f, ty, sizes, a & !sign, b & !sign, 0);
+            return if to_f64(size, ty).is_nan() { size } else { size & !sign | (a ^ b) & sign };
+        }
         _ => {}
     }
     let out = if ty == Ty::F32 {
@@ -68,6 +74,7 @@ fn double(f: FloatFn, m: FloatMods, x: f64, y: f64, z: f64) -> f64 {
         FloatFn::Div => x / y,
         FloatFn::Neg => -x,
         FloatFn::Abs => x.abs(),
+        FloatFn::Copysign => y.copysign(x),
         FloatFn::Min | FloatFn::Max if m.nan && (x.is_nan() || y.is_nan()) => f64::NAN,
         FloatFn::Min if x == y => {
             if x.is_sign_negative() {
@@ -97,20 +104,36 @@ fn double(f: FloatFn, m: FloatMods, x: f64, y: f64, z: f64) -> f64 {
 }
 
 /// The value of `set`: 1, or all ones of an integer, where the comparison holds.
-pub(crate) fn set(c: Cmp, to: Ty, ty: Ty, a: u64, b: u64) -> u64 {
+/// `also` combines it with a predicate.
+pub(crate) fn set(c: Cmp, to: Ty, ty: Ty, (a, b): (u64, u64), also: impl Fn(bool) -> bool) -> u64 {
     let one = match to {
         Ty::F32 => u64::from(1f32.to_bits()),
         Ty::F16 | Ty::F16x2 => 0x3c00,
         Ty::Bf16 | Ty::Bf16x2 => 0x3f80,
         _ => mask(32),
     };
-    let value = |a, b, ty| if compare(c, ty, false, a, b) { one } else { 0 };
+    let value = |a, b, ty| if also(compare(c, ty, false, a, b)) { one } else { 0 };
     match ty {
         Ty::F16x2 | Ty::Bf16x2 => {
             let half = scalar(ty);
             value(a & 0xffff, b & 0xffff, half) | value(a >> 16 & 0xffff, b >> 16 & 0xffff, half) << 16
         }
         _ => value(a, b, ty),
+    }
+}
+
+/// What `testp` asks.
+pub(crate) fn is(class: Class, ty: Ty, a: u64) -> bool {
+    let v = to_f64(a, ty);
+    let subnormal = if ty == Ty::F32 { f32::from_bits(a as u32).is_subnormal() } else { v.is_subnormal() };
+    match class {
+        Class::Finite => v.is_finite(),
+        Class::Infinite => v.is_infinite(),
+        Class::Number => !v.is_nan(),
+        Class::NotANumber => v.is_nan(),
+        // Zero counts as normal (PTX ISA, testp).
+        Class::Normal => v.is_finite() && !subnormal,
+        Class::Subnormal => subnormal,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Integer arithmetic and logic, one thread at a time.
 
+use super::bits::{bmsk, find_nth, permute, szext};
 use crate::program::op::IntFn;
 use crate::program::types::{Ty, mask, sign_extend};
 
@@ -8,6 +9,13 @@ use crate::program::types::{Ty, mask, sign_extend};
 /// Operands are zero-extended; the result is cut to the type (twice its width for the wide forms).
 pub(crate) fn apply(f: IntFn, ty: Ty, a: u64, b: u64, c: u64, d: u64) -> Option<u64> {
     use IntFn::*;
+    if let Some(half) = half_of(ty) {
+        let part = |shift: u32| {
+            let [a, b, c, d] = [a, b, c, d].map(|v| v >> shift & 0xffff);
+            apply(f, half, a, b, c, d)
+        };
+        return Some(part(0)? | part(16)? << 16);
+    }
     let bits = ty.bits();
     let m = mask(bits);
     let (a, b0) = (a & m, b);
@@ -87,10 +95,58 @@ pub(crate) fn apply(f: IntFn, ty: Ty, a: u64, b: u64, c: u64, d: u64) -> Option<
             let n = shift(c, wrap);
             ((b << 32 | a) >> n) & m
         }
+        AddSat => clamped(s(a) + s(b)),
+        SubSat => clamped(s(a) - s(b)),
+        MadHiSat => clamped(s(high(a, b, ty)) + s(c & m)),
+        Mul24Lo => product24(a, b, ty) as u64 & m,
+        Mul24Hi => (product24(a, b, ty) >> 16) as u64 & m,
+        Mad24Lo => (product24(a, b, ty) as u64).wrapping_add(c) & m,
+        Mad24Hi => ((product24(a, b, ty) >> 16) as u64).wrapping_add(c) & m,
+        Mad24HiSat => clamped((product24(a, b, ty) >> 16) + s(c & m)),
+        MinRelu => s(a).min(s(b)).max(0) as u64,
+        MaxRelu => s(a).max(s(b)).max(0) as u64,
+        Fns => find_nth(a as u32, b as u32, c as u32),
+        Szext { wrap } => szext(a, b0, wrap, signed),
+        Bmsk { wrap } => bmsk(a, b, wrap),
+        Permute(mode) => permute(mode, a | b << 32, c & 3),
+        Pack { bits: n, signed: to } => {
+            let (least, most) = if to { (-(1 << (n - 1)), (1 << (n - 1)) - 1) } else { (0, (1i64 << n) - 1) };
+            let one = |v: u64| s(v).clamp(least, most) as u64 & mask(n);
+            (c << (2 * n) | one(a) << n | one(b)) & m
+        }
+        Dp2a { signed: first, high } => {
+            let half =
+                |i: u32| if first { sign_extend(a >> (16 * i) & 0xffff, 16) } else { (a >> (16 * i) & 0xffff) as i64 };
+            let byte = |i: u32| {
+                let byte = b >> (8 * (i + if high { 2 } else { 0 })) & 0xff;
+                if signed { sign_extend(byte, 8) } else { byte as i64 }
+            };
+            (half(0) * byte(0) + half(1) * byte(1)).wrapping_add(c as i64) as u64 & m
+        }
         Dp4a { signed: first } => dp4a((a, first), (b, signed)).wrapping_add(c as i64) as u64 & m,
         Lop3 => lop3(a, b, c, d),
         Sad => ((wide(a) - wide(b)).unsigned_abs() as u64).wrapping_add(c) & m,
     })
+}
+
+/// The type of each half of two integers in a word.
+fn half_of(ty: Ty) -> Option<Ty> {
+    match ty {
+        Ty::U16x2 => Some(Ty::U16),
+        Ty::S16x2 => Some(Ty::S16),
+        _ => None,
+    }
+}
+
+/// A signed word that stops at the ends of its range.
+fn clamped(v: i64) -> u64 {
+    v.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u64 & mask(32)
+}
+
+/// The product of the low 24 bits.
+fn product24(a: u64, b: u64, ty: Ty) -> i64 {
+    let low = |v: u64| if ty.signed() { sign_extend(v & mask(24), 24) } else { (v & mask(24)) as i64 };
+    low(a) * low(b)
 }
 
 fn shift(c: u64, wrap: bool) -> u64 {

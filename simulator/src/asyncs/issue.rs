@@ -218,6 +218,9 @@ impl Machine<'_> {
         if let Some(text) = wrong {
             return self.fail(FindingKind::TensorCopy, who.w, 1 << lane, who.pc, text);
         }
+        if let Some(text) = map.refused_start(t.way, &coords) {
+            return self.fail(FindingKind::CopyStart, who.w, 1 << lane, who.pc, text);
+        }
         let Some(shared) = &t.shared else {
             return Ok(());
         };

@@ -7,6 +7,7 @@ mod issue;
 mod maps;
 mod post;
 mod reduced;
+mod starts;
 mod stores;
 pub(crate) mod tile;
 pub(crate) mod warpgroup;

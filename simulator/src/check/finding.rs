@@ -43,6 +43,8 @@ pub enum FindingKind {
     SparseMetadata,
     /// An ill-formed tensor copy: coordinates, box, alignment or tensor map.
     TensorCopy,
+    /// A tensor copy that begins where the hardware begins none.
+    CopyStart,
     /// `fence.proxy.tensormap` of an address where no tensor map is.
     IdleFence,
     /// Shared memory is given up (a block exits) while asynchronous work still uses it.

@@ -104,14 +104,17 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::RedVector { semantics, f, ty, addr, b } => {
+            Op::RedVector { semantics, f, ty, d, addr, b } => {
                 let bytes = ty.bytes() * b.len() as u32;
                 for l in lanes(who.mask) {
                     let Place::Global(first) = self.resolve(who, l, addr, bytes, bytes)? else { continue };
                     for (at, b) in b.iter().enumerate() {
                         let place = Place::Global(first + u64::from(ty.bytes()) * at as u64);
                         let b = self.value(who.w, l, *b);
-                        self.atomic(who, (l, place), *semantics, *ty, |old| atomic(*f, *ty, old, b, 0))?;
+                        let old = self.atomic(who, (l, place), *semantics, *ty, |old| atomic(*f, *ty, old, b, 0))?;
+                        if let Some(Some(d)) = d.get(at) {
+                            self.warps[who.w].regs[*d as usize][l as usize] = old;
+                        }
                     }
                 }
             }
@@ -133,10 +136,15 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::CpAsync { to, from, bytes, source } => {
+            Op::CpAsync { to, from, bytes, source, ignore } => {
                 let mut copies = Vec::new();
+                let ignored = ignore.map_or(0, |p| self.predicate(who.w, p));
                 for l in lanes(who.mask) {
-                    let real = source.map_or(*bytes, |s| self.value(who.w, l, s) as u32);
+                    let real = match source {
+                        _ if ignored >> l & 1 == 1 => 0,
+                        Some(source) => self.value(who.w, l, *source) as u32,
+                        None => *bytes,
+                    };
                     if real > *bytes {
                         return self.fail(
                             FindingKind::OutOfBounds,

@@ -38,6 +38,10 @@ impl Machine<'_> {
             Op::Pure { .. }
             | Op::Setp { .. }
             | Op::Set { .. }
+            | Op::Testp { .. }
+            | Op::Isspacep { .. }
+            | Op::Lop3 { .. }
+            | Op::Extended { .. }
             | Op::Logic { .. }
             | Op::Pack { .. }
             | Op::Unpack { .. } => all(),

@@ -30,6 +30,10 @@ impl Machine<'_> {
             _ => (c, 0),
         };
         let sums: Vec<[u64; 32]> = m.c.iter().map(|c| self.values(who.w, *c)).collect();
+        let sum = |l: usize, i: usize| {
+            let (register, shift) = of(i);
+            to_f32(sums[register][l] >> shift, m.c_ty)
+        };
         // By group, row and column.
         let (mut a, mut b, mut c) = ([[[0f32; K]; N]; 4], [[[0f32; N]; K]; 4], [[[0f32; N]; N]; 4]);
         for l in 0..32 {
@@ -46,8 +50,8 @@ impl Machine<'_> {
                 if m.b_by_columns { b[q][i][line] = y } else { b[q][along][half + i] = y }
             }
             for i in 0..8 {
-                let ((register, shift), (row, column)) = (of(i), sum_at(m.c_ty, t, i));
-                c[q][row][column] = to_f32(sums[register][l] >> shift, m.c_ty);
+                let (row, column) = sum_at(m.c_ty, t, i);
+                c[q][row][column] = sum(l, i);
             }
         }
         let product = |q: usize, row: usize, column: usize| -> f32 {

@@ -4,6 +4,7 @@ mod access;
 mod assertion;
 mod barrier;
 mod defined;
+mod flags;
 mod matrix;
 mod mbarrier;
 mod mma;
@@ -18,13 +19,14 @@ mod wmma;
 
 use crate::address::LOCAL_BASE;
 use crate::arithmetic::float;
+use crate::arithmetic::numbers::scalar;
 use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::machine::memory::Who;
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine};
 use crate::program::op::{Logic, Op, Order, PredSrc};
-use crate::program::types::mask;
+use crate::program::types::{Ty, mask};
 
 impl Machine<'_> {
     pub(super) fn execute(&mut self, who: Who, op: &Op) -> Exec<Flow> {
@@ -33,14 +35,21 @@ impl Machine<'_> {
             Op::Pure { f, d, s } => self.pure(who, *f, *d, s)?,
             Op::Setp { cmp, ty, ftz, p, q, a, b, with } => {
                 let (x, y) = (self.values(w, *a), self.values(w, *b));
-                let mut yes = 0;
-                for l in lanes(who.mask) {
-                    yes |= u32::from(float::compare(*cmp, *ty, *ftz, x[l as usize], y[l as usize])) << l;
-                }
-                let (mut first, mut second) = (yes, !yes);
+                let holds = |shift: u32, ty: Ty| {
+                    let one = |l: u32| float::compare(*cmp, ty, *ftz, x[l as usize] >> shift, y[l as usize] >> shift);
+                    lanes(who.mask).fold(0, |yes, l| yes | u32::from(one(l)) << l)
+                };
+                // The two predicates are those of a comparison and of its opposite, or of two halves.
+                let (mut first, mut second) = match ty {
+                    Ty::F16x2 | Ty::Bf16x2 => (holds(0, scalar(*ty)), holds(16, scalar(*ty))),
+                    _ => {
+                        let yes = holds(0, *ty);
+                        (yes, !yes)
+                    }
+                };
                 if let Some((logic, with)) = with {
                     let c = self.predicate(w, *with);
-                    (first, second) = (combine(*logic, yes, c), combine(*logic, !yes, c));
+                    (first, second) = (combine(*logic, first, c), combine(*logic, second, c));
                 }
                 for (p, v) in [(p, first), (q, second)] {
                     if let Some(p) = p {
@@ -48,11 +57,19 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Set { cmp, to, ty, d, a, b } => {
+            Op::Set { cmp, to, ty, d, a, b, with } => {
                 let (x, y) = (self.values(w, *a), self.values(w, *b));
-                let out = std::array::from_fn(|l| float::set(*cmp, *to, *ty, x[l], y[l]));
+                let with = with.map(|(logic, p)| (logic, self.predicate(w, p)));
+                let out = std::array::from_fn(|l| {
+                    let also = |yes: bool| match with {
+                        Some((logic, p)) => combine(logic, u32::from(yes), p >> l & 1) == 1,
+                        None => yes,
+                    };
+                    float::set(*cmp, *to, *ty, (x[l], y[l]), also)
+                });
                 self.set(w, who.mask, *d, &out);
             }
+            Op::Testp { .. } | Op::Isspacep { .. } | Op::Lop3 { .. } | Op::Extended { .. } => self.flags(who, op),
             Op::Selp { d, a, b, p } => {
                 let (x, y, c) = (self.values(w, *a), self.values(w, *b), self.predicate(w, *p));
                 let out = std::array::from_fn(|l| if c >> l & 1 == 1 { x[l] } else { y[l] });
@@ -82,7 +99,7 @@ impl Machine<'_> {
                 }
             }
             Op::Trap => return self.fail(FindingKind::Trap, w, who.mask, who.pc, "trap, or brkpt, was executed"),
-            Op::Bra { .. } | Op::Brx { .. } | Op::Exit | Op::GridLaunch => {}
+            Op::Bra { .. } | Op::Brx { .. } | Op::Exit | Op::GridLaunch | Op::Nothing => {}
             Op::Print { result } => {
                 if let Some(at) = result {
                     for l in lanes(who.mask) {
@@ -252,7 +269,7 @@ impl Machine<'_> {
     }
 }
 
-fn combine(f: Logic, a: u32, b: u32) -> u32 {
+pub(super) fn combine(f: Logic, a: u32, b: u32) -> u32 {
     match f {
         Logic::And => a & b,
         Logic::Or => a | b,

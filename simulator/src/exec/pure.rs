@@ -8,7 +8,7 @@ use crate::check::FindingKind;
 use crate::check::clock::lanes;
 use crate::machine::memory::Who;
 use crate::machine::{Exec, Machine};
-use crate::program::op::{FloatFn, FloatMods, IntFn, Pure, Reg, Round, Src};
+use crate::program::op::{Class, FloatFn, FloatMods, IntFn, Pure, Reg, Round, Src};
 use crate::program::types::{Space, Ty, mask, sign_extend};
 
 /// The values of an operand in all lanes.
@@ -34,7 +34,8 @@ impl Sources<'_> {
 
     /// All lanes at once of what kernels do most; none for the rest.
     fn common(&self, f: Pure) -> Option<Values> {
-        const PLAIN: FloatMods = FloatMods { ftz: false, sat: false, nan: false, relu: false, round: Round::None };
+        const PLAIN: FloatMods =
+            FloatMods { ftz: false, sat: false, nan: false, relu: false, xorsign: false, round: Round::None };
         let single = |v: f32| if v.is_nan() { 0x7fff_ffff } else { u64::from(v.to_bits()) };
         let float = |v: u64| f32::from_bits(v as u32);
         Some(match f {
@@ -136,6 +137,21 @@ impl Machine<'_> {
                     }
                     let to = with_rank(a as u32, rank);
                     if generic { shared_to_generic(to) } else { u64::from(to) }
+                }
+                Pure::Slct(Ty::F32) if float::is(Class::NotANumber, Ty::F32, c) => b,
+                Pure::Slct(Ty::F32) => {
+                    if f32::from_bits(c as u32) >= 0.0 {
+                        a
+                    } else {
+                        b
+                    }
+                }
+                Pure::Slct(_) => {
+                    if (c as u32).cast_signed() >= 0 {
+                        a
+                    } else {
+                        b
+                    }
                 }
                 Pure::Getctarank { .. } => u64::from(split_shared(a as u32).0),
             };

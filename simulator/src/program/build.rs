@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::context::{Context, Names, Symbol};
+use super::context::{CARRY_FLAG, Context, Names, Symbol};
 use super::decode::decode;
 use super::globals::Globals;
 use super::op::{Op, Order, PredSrc};
@@ -57,6 +57,7 @@ pub(super) fn kernel(
         end: None,
         calls: Cell::new(0),
     };
+    b.register(Ty::Pred, CARRY_FLAG.to_owned(), entry.name.span)?;
     // Arrays of stated length first, the dynamic array after all of them.
     let of_functions = module.functions.iter().filter_map(|f| f.body.as_ref()).flat_map(|body| shared_of(body));
     let of_module: Vec<&Variable> = module.shared.iter().chain(of_functions).collect();

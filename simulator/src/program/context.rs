@@ -8,6 +8,9 @@ use super::types::{Space, Special, Ty};
 use crate::parse::ast::{Instr, Name, Operand, OperandKind};
 use crate::parse::{ParseError, Parsed, Span};
 
+/// The condition code register's carry flag, a predicate of each thread that texts cannot name.
+pub(crate) const CARRY_FLAG: &str = "CC.CF";
+
 /// What a name means in a scope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Symbol {
@@ -268,6 +271,27 @@ impl<'a> Context<'a> {
         let reg = self.reg_named(word, o.span, Ty::Pred)?;
         self.pred_reads.push(reg);
         Ok(PredSrc { reg: Some(reg), negated })
+    }
+
+    /// Whether operand `i` is a predicate, negated or not.
+    pub(crate) fn is_predicate(&self, i: usize) -> Parsed<bool> {
+        Ok(match &self.operand(i)?.kind {
+            OperandKind::Not(_) => true,
+            OperandKind::Word(w) => matches!(self.lookup(w), Some(Symbol::Reg(_, Ty::Pred))),
+            _ => false,
+        })
+    }
+
+    /// The carry flag, of which the instruction reads or writes, or both.
+    pub(crate) fn carry_flag(&mut self, takes: bool, gives: bool) -> Parsed<Reg> {
+        let flag = self.reg_named(CARRY_FLAG, self.instr.span, Ty::Pred)?;
+        if takes {
+            self.pred_reads.push(flag);
+        }
+        if gives {
+            self.pred_writes.push(flag);
+        }
+        Ok(flag)
     }
 
     pub(crate) fn guard(&self, negated: bool, name: &Name) -> Parsed<PredSrc> {

@@ -1,6 +1,6 @@
 //! Decoded instructions: every operand resolved, every modifier checked.
 
-use super::types::Ty;
+use super::types::{Space, Ty};
 
 pub(crate) use super::op_async::*;
 pub(crate) use super::op_matrix::*;
@@ -88,6 +88,38 @@ pub(crate) enum Op {
         d: Reg,
         a: Src,
         b: Src,
+        with: Option<(Logic, PredSrc)>,
+    },
+    Testp {
+        class: Class,
+        ty: Ty,
+        p: Reg,
+        a: Src,
+    },
+    /// Whether a generic address is in a window.
+    Isspacep {
+        space: Space,
+        p: Reg,
+        a: Src,
+    },
+    /// `lop3` with a predicate: whether the result is not zero, combined with another one.
+    Lop3 {
+        f: Logic,
+        d: Option<Reg>,
+        p: Reg,
+        s: [Src; 3],
+        table: u64,
+        q: PredSrc,
+    },
+    /// `add.cc`, `addc`, ..: whether the carry flag is read, and whether it is written.
+    Extended {
+        f: Extended,
+        ty: Ty,
+        d: Reg,
+        s: [Src; 3],
+        flag: Reg,
+        takes: bool,
+        gives: bool,
     },
     Selp {
         d: Reg,
@@ -136,6 +168,8 @@ pub(crate) enum Op {
     GridLaunch,
     /// An instruction that only gives time away.
     Sleep,
+    /// One that changes nothing here.
+    Nothing,
     Ld {
         ty: Ty,
         width: u32,
@@ -160,11 +194,12 @@ pub(crate) enum Op {
         b: Src,
         c: Src,
     },
-    /// `red` of a vector in global memory, each element by itself.
+    /// `red` and `atom` of a vector in global memory, each element by itself; `red` has no destinations.
     RedVector {
         semantics: Semantics,
         f: AtomFn,
         ty: Ty,
+        d: Vec<Option<Reg>>,
         addr: Addr,
         b: Vec<Src>,
     },
@@ -204,6 +239,8 @@ pub(crate) enum Op {
         from: Addr,
         bytes: u32,
         source: Option<Src>,
+        /// Where it holds, zeros are written.
+        ignore: Option<PredSrc>,
     },
     CpAsyncCommit,
     CpAsyncWait {

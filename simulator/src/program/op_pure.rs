@@ -44,6 +44,48 @@ pub(crate) enum IntFn {
     Dp4a {
         signed: bool,
     },
+    /// Two products of a half and a byte of the low or the high half of the second operand, and a sum.
+    Dp2a {
+        signed: bool,
+        high: bool,
+    },
+    Mul24Lo,
+    Mul24Hi,
+    Mad24Lo,
+    Mad24Hi,
+    /// Signed sums that stop at the ends of their range.
+    AddSat,
+    SubSat,
+    MadHiSat,
+    Mad24HiSat,
+    /// The smaller and the larger one, and zero in place of what is negative.
+    MinRelu,
+    MaxRelu,
+    Fns,
+    Szext {
+        wrap: bool,
+    },
+    Bmsk {
+        wrap: bool,
+    },
+    /// `prmt` in one of its modes.
+    Permute(Permute),
+    /// Two saturated integers of so many bits, behind those of the third operand.
+    Pack {
+        bits: u32,
+        signed: bool,
+    },
+}
+
+/// The modes of `prmt`, by which the selector's two bits name all four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permute {
+    F4e,
+    B4e,
+    Rc8,
+    Ecl,
+    Ecr,
+    Rc16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +107,7 @@ pub(crate) enum FloatFn {
     Sin,
     Cos,
     Tanh,
+    Copysign,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -73,6 +116,8 @@ pub(crate) struct FloatMods {
     pub(crate) sat: bool,
     pub(crate) nan: bool,
     pub(crate) relu: bool,
+    /// `.xorsign.abs`
+    pub(crate) xorsign: bool,
     /// A direction, or none for the nearest.
     pub(crate) round: Round,
 }
@@ -126,6 +171,8 @@ pub(crate) enum Pure {
     Getctarank {
         generic: bool,
     },
+    /// `slct`, by the sign of a third operand of this type, `.s32` or `.f32`.
+    Slct(Ty),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +191,26 @@ pub(crate) enum Cmp {
     Geu,
     Num,
     Nan,
+}
+
+/// What `testp` asks of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+/// Arithmetic with the carry flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extended {
+    Add,
+    Sub,
+    MadLo,
+    MadHi,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,6 +27,8 @@ pub(crate) enum Ty {
     E5m2,
     E4m3x2,
     E5m2x2,
+    U16x2,
+    S16x2,
     /// Four bits and one bit, of matrices alone.
     U4,
     S4,
@@ -59,6 +61,8 @@ const TYPES: &[(Ty, &str, u32)] = &[
     (Ty::E5m2, "e5m2", 8),
     (Ty::E4m3x2, "e4m3x2", 16),
     (Ty::E5m2x2, "e5m2x2", 16),
+    (Ty::U16x2, "u16x2", 32),
+    (Ty::S16x2, "s16x2", 32),
     (Ty::U4, "u4", 4),
     (Ty::S4, "s4", 4),
     (Ty::B1, "b1", 1),

@@ -50,26 +50,36 @@ fn bytes_behind_the_end_are_read_and_written() {
     assert_eq!(kinds(&report), [FindingKind::Race]);
 }
 
-/// The end is one of global memory: at column 4 the tensor's last elements are in the second 16 bytes of the box, and what
-/// completes 16 bytes of global memory ends within them.
+/// The end is one of the tensor: from column 8 on, its last elements are in the first 16 bytes of the box.
 #[test]
 fn the_end_of_a_store_is_one_of_global_memory() {
-    let (report, out) = store("", 4, 0..6, "");
+    let (report, out) = store("", 8, 0..4, "");
     assert!(report.is_clean(), "{}", report.findings[0]);
-    assert_eq!(out, [0xffff, 0xffff, 0xffff, 0xffff, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]);
-    let (report, _) = store("", 4, 0..5, "");
+    assert_eq!(out[..8], [0xffff; 8]);
+    assert_eq!(out[8..], [0, 0, 1, 1, 2, 2, 3, 3]);
+    let (report, _) = store("", 8, 0..3, "");
     assert_eq!(kinds(&report), [FindingKind::UninitialisedRead]);
 }
 
-/// A box that begins before the tensor is read from its first element inside on, and nothing before it is written.
+/// An H200 raises an illegal instruction where a store begins in front of the tensor, or not at 16 bytes.
 #[test]
-fn nothing_in_front_of_the_tensor_is_read_or_written() {
-    let (report, out) = store("", -2, 1..8, "");
-    assert!(report.is_clean(), "{}", report.findings[0]);
-    assert_eq!(out[..14], [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]);
-    assert_eq!(out[14..], [0xffff; 2]);
-    let (report, _) = store("", -2, 2..8, "");
-    assert_eq!(kinds(&report), [FindingKind::UninitialisedRead]);
+fn a_store_begins_within_the_tensor_at_16_bytes() {
+    for way in ["", "add"] {
+        for x in [-8, -2, 1, 4, 7] {
+            let (report, out) = store(way, x, 0..8, "");
+            assert_eq!(kinds(&report), [FindingKind::CopyStart], "{way} at {x}");
+            assert!(out.iter().all(|word| *word == if way == "add" { 0 } else { 0xffff }), "{way} at {x}");
+        }
+    }
+    let (report, _) = store("", 4, 0..8, "");
+    let message = &report.findings[0].message;
+    assert!(message.contains("byte 8 of a line") && message.contains("a multiple of 8, or"), "{message}");
+    let (report, _) = store("", -8, 0..8, "");
+    assert!(
+        report.findings[0].message.contains("coordinate 0 of a copy to global memory is -8"),
+        "{}",
+        report.findings[0]
+    );
 }
 
 /// A reduction has whole 16 bytes, too.

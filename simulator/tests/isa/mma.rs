@@ -105,6 +105,7 @@ fn floats_of_every_shape() {
     let sm75 = ".version 6.5\n.target sm_75";
     let sm80 = ".version 7.0\n.target sm_80";
     let sm89 = ".version 8.4\n.target sm_89";
+    let sm87 = ".version 8.7\n.target sm_89";
     for (head, k, a, b, c) in [
         (sm75, 8, "f16", "f16", "f32"),
         (sm75, 8, "f16", "f16", "f16"),
@@ -118,6 +119,9 @@ fn floats_of_every_shape() {
         (sm89, 32, "e4m3", "e5m2", "f32"),
         (sm89, 32, "e5m2", "e4m3", "f32"),
         (sm89, 32, "e5m2", "e5m2", "f32"),
+        (sm87, 16, "e4m3", "e5m2", "f32"),
+        (sm87, 16, "e5m2", "e4m3", "f16"),
+        (sm87, 32, "e4m3", "e4m3", "f16"),
     ] {
         let s = Shape { k, a: Format(a), b: Format(b), c, saturate: false };
         let format = Format(c);
@@ -221,16 +225,24 @@ fn what_is_no_shape_of_a_type_is_refused() {
     };
     for (instruction, wanted) in [
         (
-            "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, {%f0, %f1, %f2, %f3};",
-            "mma of .e4m3 is modelled as m16n8k32; this says m16n8k16",
+            "mma.sync.aligned.m16n8k8.row.col.f32.e4m3.e4m3.f32 {%f0, %f1, %f2, %f3}, {%r0}, {%r2}, {%f0, %f1, %f2, %f3};",
+            "mma of .e4m3 is modelled as m16n8k16 and m16n8k32; this says m16n8k8",
         ),
         (
             "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, {%f0, %f1, %f2, %f3};",
-            "mma of .f16 is modelled as m16n8k8 and m16n8k16; this says m8n8k4",
+            "this fragment has 8 registers; 4 are given",
+        ),
+        (
+            "mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};",
+            "takes A by rows and B by columns",
+        ),
+        (
+            "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r0, %r1, %r2, %r3};",
+            ".xor or .and",
         ),
         (
             "mma.sync.aligned.m16n8k8.row.col.s32.s8.s8.s32 {%r0, %r1, %r2, %r3}, {%r4}, {%r5}, {%r0, %r1, %r2, %r3};",
-            "mma of .s8 is modelled as m16n8k16 and m16n8k32; this says m16n8k8",
+            "mma of .s8 is modelled as m8n8k16 and m16n8k16 and m16n8k32; this says m16n8k8",
         ),
         (
             "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6}, {%r0, %r1, %r2, %r3};",

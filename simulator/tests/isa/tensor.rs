@@ -130,6 +130,44 @@ fn strides_of_elements_and_nan_fill() {
     assert!(value(4).is_nan() && value(15).is_nan());
 }
 
+/// As an H200 fills what is outside: 0x7ff7 in every 16 bits, whatever the type.
+#[test]
+fn the_nan_outside_is_the_same_in_every_type() {
+    use TensorElement::{Bf16, F16, F32, F64, Tf32};
+    for element in [F16, Bf16, F32, F64, Tf32] {
+        let mut memory = GlobalMemory::new();
+        let id = memory.upload(vec![0; 64], 128);
+        let per = 16 / element.bytes();
+        let mut map = TensorMapDesc::matrix(id, element, [u64::from(2 * per), 1], 32, [2 * per, 1], Swizzle::None);
+        map.fill_nan = true;
+        let (report, out) = load(map, &mut memory, &[per as i32, 0], 32);
+        assert!(report.is_clean(), "{}", report.findings[0]);
+        assert_eq!(out[..16], [0; 16], "{element:?}");
+        assert_eq!(out[16..32], [0xf7, 0x7f].repeat(8), "{element:?}");
+    }
+}
+
+/// As an H200 takes them: a load begins at a multiple of 16 bytes, which may be in front of the tensor in any dimension.
+#[test]
+fn a_load_begins_at_a_multiple_of_16_bytes() {
+    use TensorElement::{B8, B64, F16, F32};
+    for element in [B8, F16, F32, B64] {
+        let per = (16 / element.bytes()) as i32;
+        for x in -9..=17 {
+            for y in [-1, 0, 2] {
+                let mut memory = GlobalMemory::new();
+                let id = memory.upload(vec![1; 512], 128);
+                let map =
+                    TensorMapDesc::matrix(id, element, [4 * per as u64, 2], 64, [2 * per as u32, 2], Swizzle::None);
+                let (report, _) = load(map, &mut memory, &[x, y], 64);
+                let refused = report.findings.iter().any(|finding| finding.kind == FindingKind::CopyStart);
+                assert_eq!(refused, x % per != 0, "{element:?} at {x}, {y}: {:?}", report.findings);
+                assert!(refused || report.is_clean(), "{element:?} at {x}, {y}: {}", report.findings[0]);
+            }
+        }
+    }
+}
+
 /// Ties, a carry into the exponent, an overflow, and what is not finite.
 #[test]
 fn loads_round_to_tf32() {

@@ -80,6 +80,7 @@ const CLASSES: &[(FindingKind, Class)] = {
         ),
         (SparseMetadata, error("sparse-metadata", "Metadata of a sparse matrix that name no elements.")),
         (TensorCopy, error("tensor-copy", "A tensor copy or a tensor map that is malformed or not fenced.")),
+        (CopyStart, error("copy-start", "A tensor copy that begins where the hardware begins none.")),
         (IdleFence, note("idle-fence", "fence.proxy.tensormap of an address where no tensor map is.")),
         (ExitInFlight, error("exit-in-flight", "A block exits while asynchronous work still uses its memory.")),
         (RegisterPool, error("register-pool", "setmaxnreg against the rules of the register pool.")),

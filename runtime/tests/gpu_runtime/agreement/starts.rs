@@ -18,13 +18,12 @@ use crate::{device, tell};
 /// The numbers of the copies that a process carries out.
 const COPIES: &str = "BSR_COPIES";
 
-/// Along the innermost dimension, in elements.
-const STARTS: std::ops::RangeInclusive<i64> = -9..=17;
-
 /// Copies that differ in their innermost coordinate.
 struct Row {
     name: String,
     map: Map,
+    /// The innermost coordinates, in elements.
+    starts: Vec<i64>,
     /// The coordinates behind the innermost one.
     outer: Vec<i64>,
     way: Way,
@@ -33,8 +32,9 @@ struct Row {
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Load,
+    Prefetch,
     Store,
-    Add,
+    Reduce(&'static str),
 }
 
 impl Row {
@@ -43,10 +43,12 @@ impl Row {
         let (name, map) = (&self.name, self.map.clone());
         match self.way {
             Way::Load => {
-                load(name, map, &coords, &vec![0; if self.map.corners.is_some() { coords.len() - 2 } else { 0 }])
+                let offsets = vec![0; if self.map.corners.is_some() { coords.len() - 2 } else { 0 }];
+                load(name, map, &coords, &offsets)
             }
+            Way::Prefetch => prefetch(name, map, &coords),
             Way::Store => write(name, kind(self.map.element), map, &coords, ""),
-            Way::Add => write(name, kind(self.map.element), map, &coords, "add"),
+            Way::Reduce(function) => write(name, kind(self.map.element), map, &coords, function),
         }
     }
 }
@@ -77,70 +79,104 @@ fn lines(element: TensorElement, swizzle: Swizzle, bytes: u32, extent: u64) -> M
     }
 }
 
+/// Starts around each multiple of 16 bytes.
+fn around(element: TensorElement) -> Vec<i64> {
+    let step = i64::from(16 / element.bytes());
+    let mut all: Vec<i64> = [-step, -1, 0, 1, step - 1, step, step + 1, 2 * step].into();
+    all.dedup();
+    all
+}
+
+fn row(name: &str, way: Way, map: Map, outer: &[i64], starts: Vec<i64>) -> Row {
+    let name = format!("{way:?} {:?}, {name}", map.element);
+    Row { name, map, starts, outer: outer.to_vec(), way }
+}
+
+const ADD: Way = Way::Reduce("add");
+
 /// All rows, those that tell most first.
 fn rows() -> Vec<Row> {
     use TensorElement::{B8, B64, Bf16, F16, F32, F64, Tf32};
+    let whole = || (-9..=17).collect::<Vec<i64>>();
     let mut all = Vec::new();
-    for swizzle in [Swizzle::None, Swizzle::B128, Swizzle::B64, Swizzle::B32] {
-        for bytes in [32, 128, 16, 64] {
-            if swizzle != Swizzle::None && bytes > swizzle.span() {
-                continue;
-            }
-            for element in [F16, F32, B8, B64] {
-                for way in [Way::Load, Way::Store, Way::Add] {
-                    if matches!((way, element), (Way::Add, B8)) {
-                        continue;
-                    }
-                    let map = lines(element, swizzle, bytes, u64::from(bytes / element.bytes()) + 32);
-                    let name = format!("{way:?} {element:?}, box of {bytes} bytes, swizzle {swizzle:?}");
-                    all.push(Row { name, map, outer: vec![0], way });
-                }
-            }
-        }
-        if swizzle == Swizzle::None {
-            all.extend(others());
-        }
-    }
     for element in [F16, Bf16, F32, Tf32, F64] {
         let map = Map { fill_nan: true, ..lines(element, Swizzle::None, 32, 7) };
-        all.insert(0, Row { name: format!("Load {element:?}, NaN outside"), map, outer: vec![2], way: Way::Load });
+        let step = i64::from(16 / element.bytes());
+        all.push(row("NaN outside", Way::Load, map, &[2], vec![-2 * step, -step, 0, step, 2 * step]));
+    }
+    for element in [F16, F32, B8] {
+        for way in [Way::Load, Way::Prefetch, Way::Store, ADD] {
+            if !matches!((way, element), (Way::Reduce(_), B8)) {
+                all.extend(others(way, element));
+            }
+        }
+    }
+    for (element, functions) in [
+        (TensorElement::U16, "add and inc"),
+        (F16, "add min max and inc"),
+        (Bf16, "add min max xor"),
+        (F32, "add min max and inc"),
+        (Tf32, "add"),
+        (F64, "add min max and"),
+        (TensorElement::B32, "add min max and or xor inc dec"),
+        (TensorElement::S32, "add min max and or xor inc dec"),
+        (B64, "add min max and or xor inc dec"),
+        (TensorElement::S64, "add min max and or xor inc dec"),
+        (B8, "add and"),
+    ] {
+        for function in functions.split(' ') {
+            let map = lines(element, Swizzle::None, 32, 64);
+            all.push(row("", Way::Reduce(function), map, &[0], vec![0]));
+        }
+    }
+    for swizzle in [Swizzle::B128, Swizzle::B64, Swizzle::B32, Swizzle::None] {
+        for element in [F16, B8, B64] {
+            for way in [Way::Load, Way::Store, ADD] {
+                if matches!((way, element), (Way::Reduce(_), B8)) {
+                    continue;
+                }
+                let bytes = if swizzle == Swizzle::None { 128 } else { swizzle.span() };
+                let map = lines(element, swizzle, bytes, u64::from(bytes / element.bytes()) + 32);
+                all.push(row(&format!("box of {bytes} bytes, swizzle {swizzle:?}"), way, map, &[0], around(element)));
+            }
+        }
+    }
+    for way in [Way::Load, Way::Store] {
+        all.push(row("box of 32 bytes", way, lines(F16, Swizzle::None, 32, 48), &[0], whole()));
     }
     all
 }
 
 /// Boxes that end behind the tensor's lines, boxes of which nothing is inside, one line, and im2col mode.
-fn others() -> Vec<Row> {
-    use TensorElement::{B8, F16, F32};
-    let mut all = Vec::new();
-    for way in [Way::Load, Way::Store, Way::Add] {
-        for element in [F16, F32, B8] {
-            if matches!((way, element), (Way::Add, B8)) {
-                continue;
-            }
-            let wide = lines(element, Swizzle::None, 32, 64);
-            let short = lines(element, Swizzle::None, 64, u64::from(32 / element.bytes()) + 1);
-            let one = Map {
-                dims: vec![64],
-                strides: vec![],
-                box_dims: vec![32 / element.bytes()],
-                steps: vec![1],
-                ..wide.clone()
-            };
-            let at = |name: &str, map: Map, outer: &[i64]| Row {
-                name: format!("{way:?} {element:?}, {name}"),
-                map,
-                outer: outer.to_vec(),
-                way,
-            };
-            all.push(at("lines that end within the box", short, &[1]));
-            all.push(at("lines in front of the tensor", wide.clone(), &[-2]));
-            all.push(at("lines behind the tensor", wide, &[3]));
-            all.push(at("one line", one, &[]));
-            let pixels = images(element, &[64, 6, 5, 2], [32 / element.bytes(), 16], (&[0, 0], &[0, 0]), &[1, 1]);
-            all.push(at("im2col", pixels, &[1, 1, 0]));
-        }
+fn others(way: Way, element: TensorElement) -> Vec<Row> {
+    let wide = lines(element, Swizzle::None, 32, 64);
+    let short = lines(element, Swizzle::None, 64, u64::from(32 / element.bytes()) + 1);
+    let one =
+        Map { dims: vec![64], strides: vec![], box_dims: vec![32 / element.bytes()], steps: vec![1], ..wide.clone() };
+    let step = i64::from(16 / element.bytes());
+    let starts = vec![-step, 0, 1, step, 5 * step];
+    let mut all = vec![
+        row("lines that end within the box", way, short, &[1], starts.clone()),
+        row("lines in front of the tensor", way, wide.clone(), &[-2], vec![0, 1]),
+        row("lines partly in front of the tensor", way, wide.clone(), &[-1], vec![0]),
+        row("lines behind the tensor", way, wide, &[3], vec![0, 1]),
+        row("one line", way, one, &[], starts.clone()),
+    ];
+    if !matches!(way, Way::Prefetch) {
+        let pixels = images(element, &[64, 6, 5, 2], [32 / element.bytes(), 16], (&[-1, -1], &[0, 0]), &[1, 1]);
+        all.push(row("im2col", way, pixels.clone(), &[1, 1, 0], starts));
+        all.push(row("im2col in front of the tensor", way, pixels, &[-1, 1, 0], vec![0]));
     }
     all
+}
+
+/// Nothing is to be seen of a prefetch but whether it is refused.
+fn prefetch(name: &str, map: Map, coords: &[i64]) -> Program {
+    let list = coords.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+    let rank = coords.len();
+    let body = format!("cp.async.bulk.prefetch.tensor.{rank}d.L2.global [%map, {{{list}}}];\n");
+    let bytes = map.bytes();
+    Program::new(name.to_owned(), 1, vec![map], vec![vec![1; bytes]], &body)
 }
 
 /// What became of a copy.
@@ -220,10 +256,12 @@ fn compare(device: &bsr_runtime::gpu::Device, program: &Program) -> Outcome {
     Outcome::Same
 }
 
-/// The copy with this number.
+/// More than a row has starts: copy `n` of row `r` has the number `r * MOST + n`.
+const MOST: usize = 32;
+
 fn program(rows: &[Row], number: usize) -> Program {
-    let starts: Vec<i64> = STARTS.collect();
-    rows[number / starts.len()].program(starts[number % starts.len()])
+    let row = &rows[number / MOST];
+    row.program(row.starts[number % MOST])
 }
 
 #[test]
@@ -273,7 +311,16 @@ fn in_processes(mut numbers: Vec<usize>, outcomes: &Mutex<BTreeMap<usize, Outcom
 
 #[test]
 fn copies_from_the_start_of_a_line_have_no_finding() {
-    for row in rows() {
+    for row in rows()
+        .iter()
+        .filter(|row| !matches!(row.way, Way::Reduce(f) if f != "add") && row.outer.iter().all(|c| *c >= 0))
+    {
+        if matches!(
+            (row.way, row.map.element),
+            (Way::Reduce(_), TensorElement::U16 | TensorElement::B8 | TensorElement::S64)
+        ) {
+            continue;
+        }
         let found = row.program(0).judged();
         assert!(found.is_ok(), "{}: {found:?}", row.name);
     }
@@ -285,7 +332,6 @@ fn copies_that_begin_anywhere_are_the_gpus() {
     let seconds = std::env::var("BSR_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(600);
     let (rows, until) = (rows(), Instant::now() + Duration::from_secs(seconds));
     let (outcomes, next) = (Mutex::new(BTreeMap::new()), AtomicUsize::new(0));
-    let starts: Vec<i64> = STARTS.collect();
     let workers = std::thread::available_parallelism().map_or(4, |n| n.get().min(16));
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -295,23 +341,22 @@ fn copies_that_begin_anywhere_are_the_gpus() {
                     if row >= rows.len() {
                         break;
                     }
-                    in_processes((row * starts.len()..(row + 1) * starts.len()).collect(), &outcomes, until);
+                    in_processes((row * MOST..row * MOST + rows[row].starts.len()).collect(), &outcomes, until);
                 }
             });
         }
     });
     let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
     tell(format_args!(
-        "from {} to {}: . the same, x both refuse, ~ other bytes, G only the GPU refuses, S only the simulator, m no tensor map, ? not run",
-        STARTS.start(),
-        STARTS.end()
+        ". the same, x both refuse, ~ other bytes, G only the GPU refuses, S only the simulator, m no tensor map, ? not run"
     ));
     let mut different = 0;
     for (i, row) in rows.iter().enumerate() {
-        let of = |start: usize| outcomes.get(&(i * starts.len() + start));
-        let letters: String = (0..starts.len()).map(|start| of(start).map_or('?', Outcome::letter)).collect();
-        tell(format_args!("{letters}  {}", row.name));
-        let told: Vec<_> = (0..starts.len()).filter_map(|s| Some((starts[s], of(s)?.told()?))).collect();
+        let of = |n: usize| outcomes.get(&(i * MOST + n));
+        let letters: String = (0..row.starts.len()).map(|n| of(n).map_or('?', Outcome::letter)).collect();
+        let places = if row.starts.len() < 9 { format!("{:?}", row.starts) } else { String::new() };
+        tell(format_args!("{letters:9} {} {places}", row.name));
+        let told: Vec<_> = (0..row.starts.len()).filter_map(|n| Some((row.starts[n], of(n)?.told()?))).collect();
         different += told.len();
         // One of each kind of text is enough.
         let mut seen = Vec::new();
@@ -324,5 +369,6 @@ fn copies_that_begin_anywhere_are_the_gpus() {
         }
     }
     assert_eq!(different, 0, "the simulator and the GPU do not agree on these copies");
-    assert_eq!(outcomes.len(), rows.len() * starts.len(), "not all copies were run in {seconds} s");
+    let all: usize = rows.iter().map(|row| row.starts.len()).sum();
+    assert_eq!(outcomes.len(), all, "not all copies were run in {seconds} s");
 }

@@ -1,11 +1,15 @@
 //! Integer, logic and floating-point arithmetic: a table of each.
 
 use super::super::context::Context;
-use super::super::op::{FloatFn, FloatMods, IntFn, Logic, Op, Pure, Round, Src};
+use super::super::op::{FloatFn, FloatMods, IntFn, Logic, Op, Permute, Pure, Round, Src};
 use super::super::types::Ty;
 use crate::parse::Parsed;
 
 const INTS: &[Ty] = &[Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64];
+/// With two integers in a register.
+const AND_PAIRS: &[Ty] = &[Ty::U16, Ty::U32, Ty::U64, Ty::S16, Ty::S32, Ty::S64, Ty::U16x2, Ty::S16x2];
+const SIGNED_WORD: &[Ty] = &[Ty::S32];
+const RELU: &[Ty] = &[Ty::S32, Ty::S16x2];
 const NARROW: &[Ty] = &[Ty::U16, Ty::U32, Ty::S16, Ty::S32];
 const WIDE: &[Ty] = &[Ty::U32, Ty::U64, Ty::S32, Ty::S64];
 const SIGNED: &[Ty] = &[Ty::S16, Ty::S32, Ty::S64];
@@ -53,18 +57,28 @@ const SHIFT: (Operand, &[Operand]) = (Own, &[Own, Operand::U32]);
 const FUNNEL: (Operand, &[Operand]) = (Own, &[Own, Own, Operand::U32]);
 
 const INTEGER: &[Integer] = &[
-    int("add", IntFn::Add, INTS, TWO),
+    int("add", IntFn::Add, AND_PAIRS, TWO),
+    int("add.sat", IntFn::AddSat, SIGNED_WORD, TWO),
     int("sub", IntFn::Sub, INTS, TWO),
+    int("sub.sat", IntFn::SubSat, SIGNED_WORD, TWO),
     int("mul.lo", IntFn::MulLo, INTS, TWO),
     int("mul.hi", IntFn::MulHi, INTS, TWO),
     int("mul.wide", IntFn::MulWide, NARROW, (Double, &[Own, Own])),
     int("mad.lo", IntFn::MadLo, INTS, THREE),
     int("mad.hi", IntFn::MadHi, INTS, THREE),
+    int("mad.hi.sat", IntFn::MadHiSat, SIGNED_WORD, THREE),
+    int("mul24.lo", IntFn::Mul24Lo, WORDS, TWO),
+    int("mul24.hi", IntFn::Mul24Hi, WORDS, TWO),
+    int("mad24.lo", IntFn::Mad24Lo, WORDS, THREE),
+    int("mad24.hi", IntFn::Mad24Hi, WORDS, THREE),
+    int("mad24.hi.sat", IntFn::Mad24HiSat, SIGNED_WORD, THREE),
     int("mad.wide", IntFn::MadWide, NARROW, (Double, &[Own, Own, Double])),
     int("div", IntFn::Div, INTS, TWO),
     int("rem", IntFn::Rem, INTS, TWO),
-    int("min", IntFn::Min, INTS, TWO),
-    int("max", IntFn::Max, INTS, TWO),
+    int("min", IntFn::Min, AND_PAIRS, TWO),
+    int("min.relu", IntFn::MinRelu, RELU, TWO),
+    int("max", IntFn::Max, AND_PAIRS, TWO),
+    int("max.relu", IntFn::MaxRelu, RELU, TWO),
     int("neg", IntFn::Neg, SIGNED, ONE),
     int("abs", IntFn::Abs, SIGNED, ONE),
     int("sad", IntFn::Sad, INTS, THREE),
@@ -89,6 +103,15 @@ const INTEGER: &[Integer] = &[
     int("prmt", IntFn::Prmt, WORD, THREE),
     int("dp4a.s32", IntFn::Dp4a { signed: true }, WORDS, THREE),
     int("dp4a.u32", IntFn::Dp4a { signed: false }, WORDS, THREE),
+    int("dp2a.lo.s32", IntFn::Dp2a { signed: true, high: false }, WORDS, THREE),
+    int("dp2a.lo.u32", IntFn::Dp2a { signed: false, high: false }, WORDS, THREE),
+    int("dp2a.hi.s32", IntFn::Dp2a { signed: true, high: true }, WORDS, THREE),
+    int("dp2a.hi.u32", IntFn::Dp2a { signed: false, high: true }, WORDS, THREE),
+    int("fns", IntFn::Fns, WORD, THREE),
+    int("szext.wrap", IntFn::Szext { wrap: true }, WORDS, SHIFT),
+    int("szext.clamp", IntFn::Szext { wrap: false }, WORDS, SHIFT),
+    int("bmsk.wrap", IntFn::Bmsk { wrap: true }, WORD, TWO),
+    int("bmsk.clamp", IntFn::Bmsk { wrap: false }, WORD, TWO),
     int("lop3", IntFn::Lop3, WORD, (Own, &[Own, Own, Own, Byte])),
 ];
 
@@ -105,7 +128,7 @@ type Rounding = (&'static [&'static str], bool);
 const EXACT: Rounding = (&[], false);
 const MAY_ROUND: Rounding = (&["rn", "rz", "rm", "rp"], false);
 const ROUNDS: Rounding = (&["rn", "rz", "rm", "rp"], true);
-const DIVIDES: Rounding = (&["rn", "approx", "full"], true);
+const DIVIDES: Rounding = (&["rn", "rz", "rm", "rp", "approx", "full"], true);
 const APPROXIMATES: Rounding = (&["approx"], true);
 
 /// An instruction on floating-point numbers: so many operands after the destination, and modifiers after `.ftz`.
@@ -136,8 +159,9 @@ const FLOAT: &[Float] = &[
     float("mad", FloatFn::Fma, 3, SINGLE, (ROUNDS, &["sat", "relu"])),
     float("neg", FloatFn::Neg, 1, FLOATS, (EXACT, &[])),
     float("abs", FloatFn::Abs, 1, FLOATS, (EXACT, &[])),
-    float("min", FloatFn::Min, 2, FLOATS, (EXACT, &["NaN"])),
-    float("max", FloatFn::Max, 2, FLOATS, (EXACT, &["NaN"])),
+    float("min", FloatFn::Min, 2, FLOATS, (EXACT, &["NaN", "xorsign"])),
+    float("max", FloatFn::Max, 2, FLOATS, (EXACT, &["NaN", "xorsign"])),
+    float("copysign", FloatFn::Copysign, 2, SINGLE, (EXACT, &[])),
     float("div", FloatFn::Div, 2, SINGLE, (DIVIDES, &[])),
     float("rcp", FloatFn::Rcp, 1, SINGLE, (DIVIDES, &[])),
     float("sqrt", FloatFn::Sqrt, 1, SINGLE, (DIVIDES, &[])),
@@ -168,6 +192,9 @@ pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
     {
         return predicates(cx, *f);
     }
+    if cx.head() == "lop3" && !matches!(cx.peek(), Some("b32")) {
+        return lop3_and_predicate(cx);
+    }
     match cx.row(INTEGER, |row| row.name)? {
         Some(row) => integer(cx, row),
         None => other(cx),
@@ -190,6 +217,7 @@ fn widened(ty: Ty) -> Ty {
 
 fn integer(cx: &mut Context<'_>, row: &Integer) -> Parsed<Op> {
     let ty = cx.ty(row.types)?;
+    let mode = if row.f == IntFn::Prmt { cx.choose_any(PERMUTATIONS) } else { None };
     let of = |operand: Operand| match operand {
         Operand::U32 => Ty::U32,
         Double => widened(ty),
@@ -209,7 +237,34 @@ fn integer(cx: &mut Context<'_>, row: &Integer) -> Parsed<Op> {
             typed => cx.src(at + 1, of(*typed))?,
         };
     }
-    Ok(Op::Pure { f: Pure::Int(row.f, ty), d, s })
+    Ok(Op::Pure { f: Pure::Int(mode.map_or(row.f, IntFn::Permute), ty), d, s })
+}
+
+/// The modes of `prmt`.
+const PERMUTATIONS: &[(&str, Permute)] = &[
+    ("f4e", Permute::F4e),
+    ("b4e", Permute::B4e),
+    ("rc8", Permute::Rc8),
+    ("ecl", Permute::Ecl),
+    ("ecr", Permute::Ecr),
+    ("rc16", Permute::Rc16),
+];
+
+fn lop3_and_predicate(cx: &mut Context<'_>) -> Parsed<Op> {
+    let f = cx.choose(&[("or", Logic::Or), ("and", Logic::And)])?;
+    cx.ty(WORD)?;
+    cx.count(6, 6)?;
+    let (d, p) = cx.pair(0, Ty::B32, Ty::Pred)?;
+    let Some(p) = p else {
+        return cx.error(cx.instr.span, "lop3 with .or or .and writes `register|predicate`");
+    };
+    let s = [cx.src(1, Ty::B32)?, cx.src(2, Ty::B32)?, cx.src(3, Ty::B32)?];
+    let table = cx.imm(4)?;
+    if table > 255 {
+        return cx.error(cx.operand(4)?.span, "the truth table of lop3 is a byte");
+    }
+    let q = cx.pred(5)?;
+    Ok(Op::Lop3 { f, d, p, s, table, q })
 }
 
 fn predicates(cx: &mut Context<'_>, f: Logic) -> Parsed<Op> {
@@ -234,7 +289,11 @@ fn floating(cx: &mut Context<'_>, row: &Float) -> Parsed<Op> {
     };
     let ftz = cx.eat("ftz");
     let mut takes = |word: &str| row.modifiers.contains(&word) && cx.eat(word);
-    let modifiers = FloatMods { ftz, sat: takes("sat"), relu: takes("relu"), nan: takes("NaN"), round };
+    let modifiers =
+        FloatMods { ftz, sat: takes("sat"), relu: takes("relu"), nan: takes("NaN"), xorsign: takes("xorsign"), round };
+    if modifiers.xorsign {
+        cx.need(&["abs"])?;
+    }
     // Other types are rounded to nearest alone.
     let ty = cx.ty(if round == Round::None { row.types } else { F32 })?;
     cx.count(row.operands + 1, row.operands + 1)?;

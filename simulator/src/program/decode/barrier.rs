@@ -7,9 +7,19 @@ use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
 
 pub(super) fn membar(cx: &mut Context<'_>) -> Parsed<Op> {
+    if cx.eat("proxy") {
+        cx.need(&["alias"])?;
+        return aliases(cx);
+    }
     let scope = cx.choose(&[("cta", Scope::Cta), ("gl", Scope::Device), ("sys", Scope::Device)])?;
     cx.count(0, 0)?;
     Ok(Op::Fence(Fence::Thread { scope }))
+}
+
+/// A fence between two addresses of one place: every place has one address here.
+fn aliases(cx: &Context<'_>) -> Parsed<Op> {
+    cx.count(0, 0)?;
+    Ok(Op::Nothing)
 }
 
 /// `barrier.cluster`
@@ -72,7 +82,8 @@ pub(super) const SCOPES: &str = ".cta or .cluster or .gpu or .sys";
 
 pub(super) fn fence(cx: &mut Context<'_>) -> Parsed<Op> {
     let kind = if cx.eat("proxy") {
-        match cx.need(&["async", "async::generic", "tensormap::generic"])? {
+        match cx.need(&["async", "async::generic", "tensormap::generic", "alias"])? {
+            "alias" => return aliases(cx),
             "tensormap::generic" => {
                 let release = cx.choose(&[("acquire", false), ("release", true)])?;
                 let Some(scope) = cx.scope() else { return cx.bad_modifier(SCOPES) };

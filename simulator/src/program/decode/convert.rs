@@ -1,7 +1,7 @@
 //! `cvt`.
 
 use super::super::context::Context;
-use super::super::op::{Cvt, Op, Pure, Round, Src};
+use super::super::op::{Cvt, IntFn, Op, Pure, Round, Src};
 use super::super::types::Ty;
 use crate::parse::Parsed;
 
@@ -37,7 +37,35 @@ const ROUNDINGS: &[(&str, Round)] = &[
     ("rpi", Round::Rpi),
 ];
 
+/// `cvt.pack`: two words, saturated, into the halves of one, or in front of what is moved up by as many bits.
+fn pack(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.need(&["sat"])?;
+    let narrow = [
+        ("u16", (16, false)),
+        ("s16", (16, true)),
+        ("u8", (8, false)),
+        ("s8", (8, true)),
+        ("u4", (4, false)),
+        ("s4", (4, true)),
+    ];
+    let (bits, signed) = cx.choose(&narrow)?;
+    cx.ty(&[Ty::S32])?;
+    let above = bits < 16;
+    if above {
+        cx.ty(&[Ty::B32])?;
+    }
+    let count = if above { 4 } else { 3 };
+    cx.count(count, count)?;
+    let d = cx.dst(0, Ty::B32)?;
+    let (a, b) = (cx.src(1, Ty::S32)?, cx.src(2, Ty::S32)?);
+    let c = if above { cx.src(3, Ty::B32)? } else { Src::Imm(0) };
+    Ok(Op::Pure { f: Pure::Int(IntFn::Pack { bits, signed }, Ty::S32), d, s: [a, b, c, Src::Imm(0)] })
+}
+
 pub(super) fn decode(cx: &mut Context<'_>) -> Parsed<Op> {
+    if cx.eat("pack") {
+        return pack(cx);
+    }
     let round = cx.choose_any(ROUNDINGS).unwrap_or(Round::None);
     let ftz = cx.eat("ftz");
     let finite = cx.eat("satfinite");

@@ -29,6 +29,14 @@ pub(super) fn ret(cx: &mut Context<'_>) -> Parsed<Op> {
     without_operands(cx, Op::Exit)
 }
 
+/// `pmevent`: a count for a profiler.
+pub(super) fn event(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.eat("mask");
+    cx.count(1, 1)?;
+    cx.imm(0)?;
+    Ok(Op::Nothing)
+}
+
 pub(super) fn nanosleep(cx: &mut Context<'_>) -> Parsed<Op> {
     let ty = cx.ty(&[Ty::U32])?;
     cx.count(1, 1)?;

@@ -4,7 +4,6 @@ use super::super::context::Context;
 use super::super::op::{AtomFn, Mbar, Op, Order, Pure, Scope, Semantics, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
-use crate::parse::ast::OperandKind;
 
 const MEMORY: &[Ty] = &[
     Ty::B8,
@@ -61,6 +60,8 @@ fn order(cx: &mut Context<'_>, strong: &[&str]) -> Order {
     if cx.eat("weak") {
         return Order::Weak;
     }
+    // Of memory that is mapped for input and output: as strong as what follows.
+    cx.eat("mmio");
     let Some(word) = cx.eat_any(strong) else { return Order::Weak };
     let semantics = Semantics { acquire: word == "acquire", release: word == "release", scope: scope(cx) };
     Order::Strong(semantics)
@@ -89,7 +90,9 @@ fn hints(cx: &mut Context<'_>) -> Parsed<bool> {
 }
 
 pub(super) fn policy(cx: &mut Context<'_>) -> Parsed<Op> {
-    cx.need(&["fractional"])?;
+    if cx.need(&["fractional", "range", "cvt"])? != "fractional" {
+        return policy_of(cx);
+    }
     let levels = &["L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"];
     cx.need(levels)?;
     cx.eat_any(levels);
@@ -101,6 +104,49 @@ pub(super) fn policy(cx: &mut Context<'_>) -> Parsed<Op> {
     }
     let s = [Src::Imm(0x1000_0000_0000_0000), Src::Imm(0), Src::Imm(0), Src::Imm(0)];
     Ok(Op::Pure { f: Pure::Mov(Ty::B64), d, s })
+}
+
+/// `createpolicy.range`, of memory from an address on, and `createpolicy.cvt`, of the host's property: nothing depends on what is in
+/// a policy.
+fn policy_of(cx: &mut Context<'_>) -> Parsed<Op> {
+    let range = !cx.eat("L2");
+    if range {
+        cx.eat("global");
+        let levels = &["L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"];
+        cx.need(levels)?;
+        cx.eat_any(levels);
+    }
+    cx.need(&["b64"])?;
+    let d = cx.dst(0, Ty::B64)?;
+    if range {
+        cx.count(4, 4)?;
+        cx.addr(1, Space::Global)?;
+        cx.src(2, Ty::U32)?;
+        cx.src(3, Ty::U32)?;
+    } else {
+        cx.count(2, 2)?;
+        cx.src(1, Ty::B64)?;
+    }
+    let s = [Src::Imm(0x1000_0000_0000_0000), Src::Imm(0), Src::Imm(0), Src::Imm(0)];
+    Ok(Op::Pure { f: Pure::Mov(Ty::B64), d, s })
+}
+
+/// `prefetchu`, and `applypriority` of 128 bytes.
+pub(super) fn uniform_prefetch(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.need(&["L1"])?;
+    cx.count(1, 1)?;
+    Ok(Op::Prefetch { addr: cx.addr(0, Space::Generic)?, tensor_map: false })
+}
+
+pub(super) fn priority(cx: &mut Context<'_>) -> Parsed<Op> {
+    let space = space(cx, &[("global", Space::Global)]);
+    cx.need(&["L2::evict_normal"])?;
+    cx.count(2, 2)?;
+    let addr = cx.addr(0, space)?;
+    match cx.imm(1)? {
+        128 => Ok(Op::Prefetch { addr, tensor_map: false }),
+        other => cx.error(cx.operand(1)?.span, format!("applypriority is of 128 bytes, not {other}")),
+    }
 }
 
 fn vector_check(cx: &Context<'_>, ty: Ty, lanes: usize, found: usize, i: usize) -> Parsed<()> {
@@ -218,15 +264,21 @@ pub(super) fn atomic(cx: &mut Context<'_>, returns: bool) -> Parsed<Op> {
     let space = at.unwrap_or(Space::Generic);
     let f = cx.choose(ATOMICS)?;
     let halves = f == AtomFn::Add && cx.eat("noftz");
-    let is_vector = !returns && f == AtomFn::Add && at == Some(Space::Global);
+    let smaller_or_larger = matches!(f, AtomFn::Min | AtomFn::Max);
+    let halves = halves || (smaller_or_larger && cx.eat("noftz"));
+    let is_vector = (f == AtomFn::Add || halves) && at == Some(Space::Global);
     if let Some(lanes) = is_vector.then(|| cx.choose_any(&[("v2", 2), ("v4", 4), ("v8", 8)])).flatten() {
-        return red_vector(cx, (semantics, f), lanes, halves);
+        return vector(cx, (semantics, f), lanes, halves, returns);
+    }
+    if halves && smaller_or_larger {
+        return cx.bad_modifier(".v2, .v4 or .v8");
     }
     let ty = cx.ty(match f {
         AtomFn::Add if halves => &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2],
         AtomFn::Add => &[Ty::U32, Ty::S32, Ty::U64, Ty::F32, Ty::F64],
         AtomFn::Min | AtomFn::Max => &[Ty::U32, Ty::S32, Ty::U64, Ty::S64],
         AtomFn::Inc | AtomFn::Dec => &[Ty::U32],
+        AtomFn::Cas => &[Ty::B16, Ty::B32, Ty::B64],
         _ => &[Ty::B32, Ty::B64],
     })?;
     let base = usize::from(returns);
@@ -240,14 +292,29 @@ pub(super) fn atomic(cx: &mut Context<'_>, returns: bool) -> Parsed<Op> {
 }
 
 /// 8 to 16 bytes of f32, halves or pairs of halves in global memory.
-fn red_vector(cx: &mut Context<'_>, (semantics, f): (Semantics, AtomFn), lanes: usize, halves: bool) -> Parsed<Op> {
+fn vector(
+    cx: &mut Context<'_>,
+    (semantics, f): (Semantics, AtomFn),
+    lanes: usize,
+    halves: bool,
+    returns: bool,
+) -> Parsed<Op> {
     let ty = cx.ty(if halves { &[Ty::F16, Ty::F16x2, Ty::Bf16, Ty::Bf16x2] } else { &[Ty::F32] })?;
-    cx.count(2, 2)?;
-    let list = cx.vector(1)?;
-    vector_check(cx, ty, lanes, list.len(), 1)?;
+    let at = usize::from(returns);
+    cx.count(at + 2, at + 2)?;
+    let mut d = Vec::new();
+    if returns {
+        let list = cx.vector(0)?;
+        vector_check(cx, ty, lanes, list.len(), 0)?;
+        for o in list {
+            d.push(cx.wide_dst_of(o, ty)?.0);
+        }
+    }
+    let list = cx.vector(at + 1)?;
+    vector_check(cx, ty, lanes, list.len(), at + 1)?;
     let b = list.into_iter().map(|o| cx.src_of(o, ty)).collect::<Parsed<Vec<_>>>()?;
-    let addr = cx.addr(0, Space::Global)?;
-    Ok(Op::RedVector { semantics, f, ty, addr, b })
+    let addr = cx.addr(at, Space::Global)?;
+    Ok(Op::RedVector { semantics, f, ty, d, addr, b })
 }
 
 pub(super) fn prefetch(cx: &mut Context<'_>) -> Parsed<Op> {
@@ -301,13 +368,13 @@ pub(super) fn cp_async(cx: &mut Context<'_>) -> Parsed<Op> {
     }
     let to = cx.addr(0, Space::SharedCta)?;
     let from = cx.addr(1, Space::Global)?;
-    let source = if cx.operands() == most {
-        if matches!(cx.operand(3)?.kind, OperandKind::Not(_)) {
-            return cx.error(cx.operand(3)?.span, "the ignore-src predicate of cp.async is not modelled");
+    let (mut source, mut ignore) = (None, None);
+    if cx.operands() > 3 + usize::from(policy) {
+        if cx.is_predicate(3)? {
+            ignore = Some(cx.pred(3)?);
+        } else {
+            source = Some(cx.src(3, Ty::U32)?);
         }
-        Some(cx.src(3, Ty::U32)?)
-    } else {
-        None
-    };
-    Ok(Op::CpAsync { to, from, bytes: bytes as u32, source })
+    }
+    Ok(Op::CpAsync { to, from, bytes: bytes as u32, source, ignore })
 }

@@ -4,11 +4,13 @@ mod arith;
 mod barrier;
 mod bulk;
 mod convert;
+mod extended;
 mod flow;
 mod matrix;
 mod memory;
 mod mma;
 mod moves;
+mod refused;
 mod sparse;
 mod tensormap;
 mod wgmma;
@@ -31,6 +33,12 @@ const OPCODES: &[(&str, Decode)] = &[
     ("setp", moves::setp),
     ("set", moves::set),
     ("selp", moves::selp),
+    ("slct", moves::slct),
+    ("testp", moves::testp),
+    ("isspacep", moves::isspacep),
+    ("addc", extended::decode),
+    ("subc", extended::decode),
+    ("madc", extended::decode),
     ("cvt", convert::decode),
     ("bra", flow::bra),
     ("brx", flow::brx),
@@ -53,6 +61,9 @@ const OPCODES: &[(&str, Decode)] = &[
     ("atom", |cx| memory::atomic(cx, true)),
     ("red", |cx| memory::atomic(cx, false)),
     ("prefetch", memory::prefetch),
+    ("prefetchu", memory::uniform_prefetch),
+    ("applypriority", memory::priority),
+    ("pmevent", flow::event),
     ("createpolicy", memory::policy),
     ("tensormap", tensormap::decode),
     ("cp", |cx| if cx.has("bulk") { bulk::decode(cx) } else { memory::cp_async(cx) }),
@@ -69,6 +80,11 @@ const OPCODES: &[(&str, Decode)] = &[
     ("wmma", wmma::decode),
 ];
 
+/// What is refused, in Markdown.
+pub(super) fn refused_table() -> String {
+    refused::table()
+}
+
 /// Decodes one instruction; what is not known is an error on its own word.
 pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
     available(cx.level, &cx.instr.opcode)?;
@@ -79,8 +95,12 @@ pub(crate) fn decode(cx: &mut Context<'_>) -> Parsed<(Op, Option<PredSrc>)> {
     let head = cx.head();
     let op = match OPCODES.iter().find(|(word, _)| *word == head) {
         Some((_, decode)) => decode(cx),
+        None if cx.has("cc") => extended::decode(cx),
         None if arith::heads().any(|word| word == head) => arith::decode(cx),
-        None => cx.error(cx.instr.opcode[0].span, format!("the instruction `{head}` is not modelled")),
+        None => match refused::reason(head) {
+            Some(why) => cx.error(cx.instr.opcode[0].span, format!("the instruction `{head}` is not modelled: {why}")),
+            None => cx.error(cx.instr.opcode[0].span, format!("the instruction `{head}` is not modelled")),
+        },
     }?;
     cx.end()?;
     Ok((op, guard))

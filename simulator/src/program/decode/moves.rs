@@ -1,7 +1,7 @@
 //! `mov`, comparisons and selections, and address arithmetic between windows.
 
 use super::super::context::Context;
-use super::super::op::{Cmp, Logic, Op, Pure, Src};
+use super::super::op::{Class, Cmp, Logic, Op, Pure, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -133,7 +133,10 @@ const COMPARISONS: &[(&str, Cmp)] = &[
     ("nan", Cmp::Nan),
 ];
 
-/// How `setp` combines its comparison with a predicate.
+/// Two that are compared one by one.
+const HALVES: &[Ty] = &[Ty::F16x2, Ty::Bf16x2];
+
+/// How `setp` and `set` combine their comparison with a predicate.
 const COMBINED: &[(&str, Logic)] = &[("and", Logic::And), ("or", Logic::Or), ("xor", Logic::Xor)];
 
 const COMPARED: &[Ty] = &[
@@ -173,7 +176,8 @@ pub(super) fn setp(cx: &mut Context<'_>) -> Parsed<Op> {
     let c = comparison(cx)?;
     let logic = cx.choose_any(COMBINED);
     let ftz = cx.eat("ftz");
-    let ty = cx.ty(COMPARED)?;
+    let halves = cx.peek().is_some_and(|word| matches!(word, "f16x2" | "bf16x2"));
+    let ty = cx.ty(if halves { HALVES } else { COMPARED })?;
     check(cx, c, ty)?;
     let n = 3 + usize::from(logic.is_some());
     cx.count(n, n)?;
@@ -188,16 +192,66 @@ pub(super) fn setp(cx: &mut Context<'_>) -> Parsed<Op> {
 
 pub(super) fn set(cx: &mut Context<'_>) -> Parsed<Op> {
     let c = comparison(cx)?;
+    let logic = cx.choose_any(COMBINED);
     cx.eat("ftz");
     let to = cx.ty(&[Ty::U32, Ty::S32, Ty::F32, Ty::F16, Ty::Bf16, Ty::F16x2, Ty::Bf16x2])?;
-    // Halves are compared one by one.
-    let halves: &[Ty] = &[Ty::F16x2, Ty::Bf16x2];
-    let ty = cx.ty(if halves.contains(&to) { halves } else { COMPARED })?;
+    let ty = cx.ty(if HALVES.contains(&to) { HALVES } else { COMPARED })?;
     check(cx, c, ty)?;
-    cx.count(3, 3)?;
+    let n = 3 + usize::from(logic.is_some());
+    cx.count(n, n)?;
     let d = cx.dst(0, to)?;
     let (a, b) = (cx.src(1, ty)?, cx.src(2, ty)?);
-    Ok(Op::Set { cmp: c, to, ty, d, a, b })
+    let with = match logic {
+        Some(l) => Some((l, cx.pred(3)?)),
+        None => None,
+    };
+    Ok(Op::Set { cmp: c, to, ty, d, a, b, with })
+}
+
+/// `slct`: one of two values, by the sign of a third.
+pub(super) fn slct(cx: &mut Context<'_>) -> Parsed<Op> {
+    cx.eat("ftz");
+    let ty = cx.ty(COMPARED)?;
+    let by = cx.ty(&[Ty::S32, Ty::F32])?;
+    cx.count(4, 4)?;
+    let d = cx.dst(0, ty)?;
+    let s = [cx.src(1, ty)?, cx.src(2, ty)?, cx.src(3, by)?];
+    Ok(pure(Pure::Slct(by), d, &s))
+}
+
+const CLASSES: &[(&str, Class)] = &[
+    ("finite", Class::Finite),
+    ("infinite", Class::Infinite),
+    ("number", Class::Number),
+    ("notanumber", Class::NotANumber),
+    ("normal", Class::Normal),
+    ("subnormal", Class::Subnormal),
+];
+
+pub(super) fn testp(cx: &mut Context<'_>) -> Parsed<Op> {
+    let class = cx.choose(CLASSES)?;
+    let ty = cx.ty(&[Ty::F32, Ty::F64])?;
+    cx.count(2, 2)?;
+    let p = cx.dst(0, Ty::Pred)?;
+    Ok(Op::Testp { class, ty, p, a: cx.src(1, ty)? })
+}
+
+/// Variables of `.const` are in global memory here, so that nothing tells the two apart.
+const TOLD_APART: &[(&str, Space)] = &[
+    ("global", Space::Global),
+    ("shared", Space::SharedCta),
+    ("shared::cta", Space::SharedCta),
+    ("shared::cluster", Space::SharedCluster),
+    ("local", Space::Local),
+    ("param", Space::Param),
+    ("param::entry", Space::Param),
+];
+
+pub(super) fn isspacep(cx: &mut Context<'_>) -> Parsed<Op> {
+    let space = cx.choose(TOLD_APART)?;
+    cx.count(2, 2)?;
+    let p = cx.dst(0, Ty::Pred)?;
+    Ok(Op::Isspacep { space, p, a: cx.src(1, Ty::U64)? })
 }
 
 pub(super) fn selp(cx: &mut Context<'_>) -> Parsed<Op> {
