@@ -50,6 +50,7 @@ pub enum Input {
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Numbers {
+    F64(Vec<f64>),
     F32(Vec<f32>),
     F16(Vec<f16>),
     BF16(Vec<bf16>),
@@ -59,6 +60,7 @@ pub enum Numbers {
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Matrix {
+    F64(Dense<f64>),
     F32(Dense<f32>),
     F16(Dense<f16>),
     BF16(Dense<bf16>),
@@ -68,6 +70,7 @@ pub enum Matrix {
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Blocks {
+    F64(Bsr<f64>),
     F32(Bsr<f32>),
     F16(Bsr<f16>),
     BF16(Bsr<bf16>),
@@ -103,12 +106,13 @@ macro_rules! typed {
         }
     )*};
 }
-typed!(F32 f32, F16 f16, BF16 bf16);
+typed!(F64 f64, F32 f32, F16 f16, BF16 bf16);
 
 /// The same of a value of every variant.
 macro_rules! of_each {
     ($value:expr, $inner:ident => $result:expr) => {
         match $value {
+            Self::F64($inner) => $result,
             Self::F32($inner) => $result,
             Self::F16($inner) => $result,
             Self::BF16($inner) => $result,
@@ -130,6 +134,7 @@ impl Numbers {
     /// Element type.
     pub fn dtype(&self) -> Dtype {
         match self {
+            Self::F64(_) => Dtype::F64,
             Self::F32(_) => Dtype::F32,
             Self::F16(_) => Dtype::F16,
             Self::BF16(_) => Dtype::BF16,
@@ -153,6 +158,7 @@ impl Matrix {
     /// Element type.
     pub fn dtype(&self) -> Dtype {
         match self {
+            Self::F64(_) => Dtype::F64,
             Self::F32(_) => Dtype::F32,
             Self::F16(_) => Dtype::F16,
             Self::BF16(_) => Dtype::BF16,
@@ -182,6 +188,7 @@ impl Matrix {
     /// Lines that start on 16-byte boundaries, as tensor copies want them.
     pub(crate) fn padded(&self) -> Self {
         match self {
+            Self::F64(matrix) => matrix.to_layout(matrix.layout()).into(),
             Self::F32(matrix) => matrix.to_layout(matrix.layout()).into(),
             Self::F16(matrix) => matrix.to_layout(matrix.layout()).into(),
             Self::BF16(matrix) => matrix.to_layout(matrix.layout()).into(),
@@ -197,6 +204,7 @@ impl Blocks {
     /// Element type.
     pub fn dtype(&self) -> Dtype {
         match self {
+            Self::F64(_) => Dtype::F64,
             Self::F32(_) => Dtype::F32,
             Self::F16(_) => Dtype::F16,
             Self::BF16(_) => Dtype::BF16,
@@ -366,6 +374,7 @@ fn numbers(dtype: Dtype, len: usize, seed: u64) -> Numbers {
         values
     }
     match dtype {
+        Dtype::F64 => drawn::<f64>(len, seed).into(),
         Dtype::F16 => drawn::<f16>(len, seed).into(),
         Dtype::BF16 => drawn::<bf16>(len, seed).into(),
         _ => drawn::<f32>(len, seed).into(),
@@ -374,6 +383,7 @@ fn numbers(dtype: Dtype, len: usize, seed: u64) -> Numbers {
 
 fn matrix(dtype: Dtype, (rows, cols): (usize, usize), layout: Layout, seed: u64) -> Matrix {
     match dtype {
+        Dtype::F64 => Dense::<f64>::normal(rows, cols, layout, seed).into(),
         Dtype::F16 => Dense::<f16>::normal(rows, cols, layout, seed).into(),
         Dtype::BF16 => Dense::<bf16>::normal(rows, cols, layout, seed).into(),
         _ => Dense::<f32>::normal(rows, cols, layout, seed).into(),
@@ -382,6 +392,7 @@ fn matrix(dtype: Dtype, (rows, cols): (usize, usize), layout: Layout, seed: u64)
 
 fn blocks(dtype: Dtype, structure: &Structure, seed: u64) -> Blocks {
     match dtype {
+        Dtype::F64 => Bsr::<f64>::normal(structure.clone(), seed).into(),
         Dtype::F16 => Bsr::<f16>::normal(structure.clone(), seed).into(),
         Dtype::BF16 => Bsr::<bf16>::normal(structure.clone(), seed).into(),
         _ => Bsr::<f32>::normal(structure.clone(), seed).into(),

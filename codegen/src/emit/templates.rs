@@ -244,7 +244,6 @@ templates! {
     "sddmm/tile_done",
     "sddmm/tile_end",
     "small_blocks/body",
-    "small_blocks/by_value",
     "small_blocks/columns",
     "small_blocks/components",
     "small_blocks/finish",

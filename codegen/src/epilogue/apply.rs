@@ -6,6 +6,7 @@
 use std::f64::consts::{LN_2, LOG2_E};
 
 use super::functions::Function;
+use super::program::Cmp;
 
 /// sqrt(2 / pi) and the factor of the cube, in the tanh form of gelu (Hendrycks and Gimpel, arXiv:1606.08415).
 const GELU: (f64, f64) = (0.797_884_560_802_865_4, 0.044_715);
@@ -39,6 +40,19 @@ pub(super) fn literal(value: f32) -> String {
 
 fn constant(value: f64) -> String {
     literal(value as f32)
+}
+
+/// A comparison as `setp` has it.
+pub(super) fn condition(cmp: Cmp) -> &'static str {
+    match cmp {
+        Cmp::Lt => "lt",
+        Cmp::Le => "le",
+        Cmp::Gt => "gt",
+        Cmp::Ge => "ge",
+        Cmp::Eq => "eq",
+        // True where one of them is a NaN.
+        Cmp::Ne => "neu",
+    }
 }
 
 /// The instructions that put `function` of `x` into `to`, which may be `x`.

@@ -10,8 +10,9 @@
 //!       element(acc, r, c)      acc becomes the result
 //! ```
 
-use super::apply::{apply, literal};
-use super::program::{Cmp, Given, Id, Input, InputKind, Level, Node, Program, Reduction};
+use super::apply::{apply, condition, literal};
+use super::double;
+use super::program::{Given, Id, Input, InputKind, Level, Node, Program, Reduction};
 use crate::words::Dtype;
 
 /// Rows and columns that values are held of at the same time.
@@ -50,12 +51,20 @@ pub(crate) struct Sloped {
 pub(crate) struct Lines {
     program: &'static Program,
     held: Held,
+    /// The type that values are computed in: f32, or f64.
+    sums: Dtype,
     /// The number of a value among the used ones of its level.
     numbers: Vec<u32>,
 }
 
 impl Lines {
+    /// In f32.
     pub(crate) fn new(program: &'static Program, held: Held) -> Self {
+        Self::of_sums(program, held, Dtype::F32)
+    }
+
+    /// In the type of the sums, f32 or f64; of f64 a program has no functions that are [`lacking`](double::lacking).
+    pub(crate) fn of_sums(program: &'static Program, held: Held, sums: Dtype) -> Self {
         let mut counts = [0_u32; 4];
         let number = |(id, node): (Id, &Node)| {
             let has_register = program.is_used(id) && !matches!(node, Node::Literal(_) | Node::Acc);
@@ -64,12 +73,15 @@ impl Lines {
             count.saturating_sub(1)
         };
         let numbers = program.nodes().iter().enumerate().map(number).collect();
-        Self { program, held, numbers }
+        Self { program, held, sums, numbers }
     }
 
     /// Values that are the same for all of C, or for all of a head.
     pub(crate) fn uniform(&self) -> Vec<String> {
         let load = |input: usize, to: &str| match &self.program.inputs()[input] {
+            Input { kind: InputKind::Scalar, symbol, .. } if self.sums == Dtype::F64 => {
+                vec![format!("ld.param.f32 %f_given, [{symbol}]"), format!("cvt.f64.f32 {to}, %f_given")]
+            }
             Input { kind: InputKind::Scalar, symbol, .. } => vec![format!("ld.param.f32 {to}, [{symbol}]")],
             _ => vec![],
         };
@@ -131,7 +143,7 @@ impl Lines {
             lines.push(format!("mov.f32 %f_collected, {}", register(second)));
         }
         if !in_place && result != self.acc() {
-            lines.push(format!("mov.f32 {}, {}", at.acc, register(result)));
+            lines.push(format!("mov.{} {}, {}", self.sums, at.acc, register(result)));
         }
         lines
     }
@@ -186,24 +198,30 @@ impl Lines {
         (self.program.is_used(id) && self.program.level(id) == level).then_some(id)
     }
 
+    /// The class of registers that hold values.
+    fn class(&self) -> &'static str {
+        if self.sums == Dtype::F64 { "d" } else { "f" }
+    }
+
     fn of_row(&self, id: Id, row: u32) -> String {
-        format!("%f_by_row{}", self.numbers[id] * self.held.rows + row)
+        format!("%{}_by_row{}", self.class(), self.numbers[id] * self.held.rows + row)
     }
 
     fn of_column(&self, id: Id, column: u32) -> String {
-        format!("%f_by_col{}", self.numbers[id] * self.held.columns + column)
+        format!("%{}_by_col{}", self.class(), self.numbers[id] * self.held.columns + column)
     }
 
     fn register(&self, id: Id, at: Option<&At<'_>>) -> String {
         let node = self.program.nodes()[id];
         match (self.program.level(id), node, at) {
+            (_, Node::Literal(bits), _) if self.sums == Dtype::F64 => double::literal(f32::from_bits(bits)),
             (_, Node::Literal(bits), _) => literal(f32::from_bits(bits)),
             (Level::Row, _, Some(at)) => self.of_row(id, at.row),
             (Level::Column, _, Some(at)) => self.of_column(id, at.column),
             (Level::Element, Node::Acc, Some(at)) => at.acc.to_owned(),
             (Level::Element, Node::Input(_), Some(at)) => at.tile.to_owned(),
-            (Level::Element, _, Some(_)) => format!("%f_value{}", self.numbers[id]),
-            _ => format!("%f_scalar{}", self.numbers[id]),
+            (Level::Element, _, Some(_)) => format!("%{}_value{}", self.class(), self.numbers[id]),
+            _ => format!("%{}_scalar{}", self.class(), self.numbers[id]),
         }
     }
 
@@ -229,6 +247,7 @@ impl Lines {
                 match node {
                     Node::Input(input) => lines.extend(load(*input, &register(id))),
                     Node::Given(given) => lines.push(Self::given((*given, level), &register(id), at)),
+                    _ if self.sums == Dtype::F64 => lines.extend(double::make(node, &register(id), register)),
                     _ => lines.extend(make(node, &register(id), register)),
                 }
             }
@@ -266,18 +285,6 @@ fn make(node: &Node, to: &str, register: &dyn Fn(Id) -> String) -> Vec<String> {
 /// A 16-bit register's value as f32.
 pub(crate) fn widen(dtype: Dtype, to: &str, from: &str) -> String {
     format!("cvt.f32.{dtype} {to}, {from}")
-}
-
-fn condition(cmp: Cmp) -> &'static str {
-    match cmp {
-        Cmp::Lt => "lt",
-        Cmp::Le => "le",
-        Cmp::Gt => "gt",
-        Cmp::Ge => "ge",
-        Cmp::Eq => "eq",
-        // True where one of them is a NaN.
-        Cmp::Ne => "neu",
-    }
 }
 
 impl Program {

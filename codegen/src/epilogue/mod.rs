@@ -18,13 +18,14 @@
 //! | `f32` | the launch |
 //! | `Heads<T>` | every head, in the score of an attention, where rows are queries and columns are keys |
 //!
-//! T is `f32`, `f16` or `bf16`. The body is `+ - * /`, literals, `let x = ..;`, `x as bf16` (rounds), `if a < b { x }
+//! T is `f32`, `f16` or `bf16`, and `f64` where sums are f64. The body is `+ - * /`, literals, `let x = ..;`, `x as bf16` (rounds), `if a < b { x }
 //! else { y }` and functions ([`Program::FUNCTIONS`]). A second result is the sum or the greatest of a value along each
 //! row of C: `(expression, row_sum(expression))`, `(expression, row_max(expression))`.
 
 mod apply;
 mod builder;
 mod derivative;
+mod double;
 mod emit;
 mod error;
 mod eval;
@@ -55,6 +56,7 @@ pub use program::{Input, InputKind, Level, Program, Reduction};
 pub use syntax::{MOST_INPUTS, ParameterSyntax, parse_function, parse_score};
 
 pub(crate) use derivative::NoDerivative;
+pub(crate) use double::lacking;
 pub(crate) use emit::{At, Held, Lines, Sloped, widen};
 pub(crate) use program::{Given, Node};
 
@@ -96,6 +98,7 @@ impl Epilogue {
         Self::compiled(match out {
             crate::words::Dtype::F16 => "|c: Dense<f16>, beta: f32| acc + beta * c",
             crate::words::Dtype::BF16 => "|c: Dense<bf16>, beta: f32| acc + beta * c",
+            crate::words::Dtype::F64 => "|c: Dense<f64>, beta: f32| acc + beta * c",
             _ => "|c: Dense<f32>, beta: f32| acc + beta * c",
         })
     }

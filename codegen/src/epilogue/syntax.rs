@@ -335,7 +335,7 @@ impl Kinds {
 /// # Errors
 /// The fact and the remedies.
 pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>, kinds: Kinds) -> Result<InputKind, (String, Vec<String>)> {
-    const ELEMENTS: [&str; 3] = ["f32", "f16", "bf16"];
+    const ELEMENTS: [&str; 4] = ["f32", "f16", "bf16", "f64"];
     let ParameterSyntax { name, kind, element, .. } = parameter;
     let near = |word: &str, words: &[&'static str]| {
         let near = suggest::nearest(word, words);
@@ -354,6 +354,7 @@ pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>, kinds: Kinds) -> Result
             return Err((format!("`{kind}` lacks its element type"), vec![format!("write `{kind}<f32>`")]));
         }
         (_, Some("f32")) => Dtype::F32,
+        (_, Some("f64")) => Dtype::F64,
         (_, Some("f16")) => Dtype::F16,
         (_, Some("bf16")) => Dtype::BF16,
         (_, Some(element)) => {

@@ -226,9 +226,9 @@ def gradient(
 
 def _facts(pattern: Pattern, kind: str, transpose: bool, x_is_col: bool, out_is_col: bool, out: str) -> str:
     """What a product is, in the words of a spec: rows of x are columns of B."""
-    if transpose:
-        refuse_wide(kind, "`x @ w`, or the gradient of `w @ x`, with `w` of")
     bm, bk = pattern.block
+    if transpose and max(bm, bk) > _arrays.SMALL:
+        refuse_wide(kind, "`x @ w`, or the gradient of `w @ x`, with blocks of more than 8 rows or columns of")
     layouts = f"b_layout = {'row' if x_is_col else 'col'}, c_layout = {'row' if out_is_col else 'col'}"
     return (
         f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {out}, "
@@ -241,7 +241,7 @@ def refuse_wide(kind: str, what: str) -> None:
     if kind in _arrays.WIDE:
         raise Error(
             f"no kernel on a GPU computes {what} {kind}\n"
-            f"  kernels of {kind} have no tensor cores, and compute `w @ x` and `linear` alone\n"
+            f"  kernels of {kind} compute `w @ x` and `linear` alone, and `x @ w` in blocks of up to 8 x 8\n"
             "  help: convert to bf16 or f16, or run under `torch.autocast('cuda', torch.bfloat16)`"
         )
 

@@ -53,7 +53,8 @@ def facts_of(w: BsrMatrix, product: str, capability: tuple[int, int]) -> str:
     if product not in PRODUCTS:
         raise Error(f"the product {product!r}\n  help: it is one of {', '.join(PRODUCTS)}")
     kind = _arrays.kind_of(w.values)
-    if kind == "i32" or (kind in _arrays.WIDE and product != "forward"):
+    has_inputs = product == "input" and max(w.block) <= _arrays.SMALL
+    if kind == "i32" or (kind in _arrays.WIDE and product != "forward" and not has_inputs):
         raise Error(f"no kernel computes the product {product!r} of {kind}\n  help: `w.to(torch.bfloat16)`")
     bm, bk = w.block
     facts = f"bm = {bm}, bn = 64, bk = {bk}, dtype = {kind}, out = {_arrays.result_kind(kind)}, "

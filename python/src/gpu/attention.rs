@@ -279,6 +279,7 @@ pub(super) fn views<'v>(vectors: &'v [AnyVector], extents: &[Extent]) -> Vec<Sco
 
 fn view(vector: &AnyVector) -> ScoreVector<'_> {
     match vector {
+        AnyVector::F64(vector) => vector.into(),
         AnyVector::F32(vector) => vector.into(),
         AnyVector::F16(vector) => vector.into(),
         AnyVector::BF16(vector) => vector.into(),

@@ -36,6 +36,7 @@ enum What {
 pub(super) enum Given<'a> {
     Scalar(f32),
     Vector(AnyVector),
+    MatrixF64(DeviceDense<f64>),
     MatrixF32(DeviceDense<f32>),
     MatrixF16(DeviceDense<f16>),
     MatrixBF16(DeviceDense<bf16>),
@@ -46,6 +47,7 @@ pub(super) enum Given<'a> {
 
 /// A vector of the caller's.
 pub(super) enum AnyVector {
+    F64(DeviceVector<f64>),
     F32(DeviceVector<f32>),
     F16(DeviceVector<f16>),
     BF16(DeviceVector<bf16>),
@@ -61,10 +63,11 @@ impl AnyVector {
         // SAFETY: as the caller vouches.
         unsafe {
             Ok(match kind {
+                Kind::F64 => Self::F64(DeviceVector::from_raw(at, len).map_err(refused)?),
                 Kind::F32 => Self::F32(DeviceVector::from_raw(at, len).map_err(refused)?),
                 Kind::F16 => Self::F16(DeviceVector::from_raw(at, len).map_err(refused)?),
                 Kind::BF16 => Self::BF16(DeviceVector::from_raw(at, len).map_err(refused)?),
-                other => return Err(refused(format!("a vector of {other:?}, and f32, f16 and bf16 are read"))),
+                other => return Err(refused(format!("a vector of {other:?}, and f64, f32, f16 and bf16 are read"))),
             })
         }
     }
@@ -81,8 +84,8 @@ impl Further {
     ) -> PyResult<Self> {
         let (name, what, kind, rows, cols, ld) = argument;
         let kind = Kind::parse(&kind)?;
-        if what != "scalar" && !matches!(kind, Kind::F32 | Kind::F16 | Kind::BF16) {
-            return Err(refused(format!("`{name}` is of {kind:?}, and an epilogue reads f32, f16 and bf16")));
+        if what != "scalar" && !matches!(kind, Kind::F64 | Kind::F32 | Kind::F16 | Kind::BF16) {
+            return Err(refused(format!("`{name}` is of {kind:?}, and an epilogue reads f64, f32, f16 and bf16")));
         }
         let what = match what.as_str() {
             "scalar" => What::Scalar,
@@ -118,6 +121,7 @@ impl Further {
                 What::Vector(kind, len) => Given::Vector(AnyVector::from_raw(*kind, ptr, *len)?),
                 What::Matrix(Kind::F16, shape) => Given::MatrixF16(view(ptr, *shape)?),
                 What::Matrix(Kind::BF16, shape) => Given::MatrixBF16(view(ptr, *shape)?),
+                What::Matrix(Kind::F64, shape) => Given::MatrixF64(view(ptr, *shape)?),
                 What::Matrix(_, shape) => Given::MatrixF32(view(ptr, *shape)?),
                 What::Blocks(matrix) => match matrix.as_ref() {
                     AnyBsr::F16(matrix) => Given::BlocksF16(at(matrix, ptr)?),
@@ -147,9 +151,11 @@ pub(super) unsafe fn give_all<'a>(further: &'a [Further], places: &Bound<'_, PyT
 pub(super) fn inputs<'a>(further: &'a [Further], given: &'a [Given<'_>]) -> DeviceInputs<'a> {
     further.iter().zip(given).fold(DeviceInputs::new(), |inputs, (Further { name, .. }, given)| match given {
         Given::Scalar(value) => inputs.scalar(name, *value),
+        Given::Vector(AnyVector::F64(vector)) => inputs.vector(name, vector),
         Given::Vector(AnyVector::F32(vector)) => inputs.vector(name, vector),
         Given::Vector(AnyVector::F16(vector)) => inputs.vector(name, vector),
         Given::Vector(AnyVector::BF16(vector)) => inputs.vector(name, vector),
+        Given::MatrixF64(matrix) => inputs.matrix(name, matrix),
         Given::MatrixF32(matrix) => inputs.matrix(name, matrix),
         Given::MatrixF16(matrix) => inputs.matrix(name, matrix),
         Given::MatrixBF16(matrix) => inputs.matrix(name, matrix),

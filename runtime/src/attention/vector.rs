@@ -174,6 +174,7 @@ pub struct UploadedVectors(Vec<(Uploaded, Option<Sharing>)>);
 
 #[derive(Debug)]
 enum Uploaded {
+    F64(DeviceVector<f64>),
     F32(DeviceVector<f32>),
     F16(DeviceVector<f16>),
     BF16(DeviceVector<bf16>),
@@ -187,6 +188,7 @@ impl UploadedVectors {
     pub fn new(device: &Device, vectors: &[HostVector]) -> Result<Self, AttentionError> {
         let upload = |vector: &HostVector| {
             let uploaded = match &vector.values {
+                Numbers::F64(values) => Uploaded::F64(DeviceVector::upload(device, values)?),
                 Numbers::F32(values) => Uploaded::F32(DeviceVector::upload(device, values)?),
                 Numbers::F16(values) => Uploaded::F16(DeviceVector::upload(device, values)?),
                 Numbers::BF16(values) => Uploaded::BF16(DeviceVector::upload(device, values)?),
@@ -200,6 +202,7 @@ impl UploadedVectors {
     pub fn each(&self) -> Vec<ScoreVector<'_>> {
         let view = |(uploaded, sharing): &'_ (Uploaded, Option<Sharing>)| {
             let view = match uploaded {
+                Uploaded::F64(vector) => ScoreVector::from(vector),
                 Uploaded::F32(vector) => ScoreVector::from(vector),
                 Uploaded::F16(vector) => ScoreVector::from(vector),
                 Uploaded::BF16(vector) => ScoreVector::from(vector),

@@ -178,12 +178,15 @@ pub struct UploadedInputs {
 
 #[derive(Debug)]
 enum Uploaded {
+    F64(DeviceVector<f64>),
     F32(DeviceVector<f32>),
     F16(DeviceVector<half::f16>),
     BF16(DeviceVector<half::bf16>),
+    MatrixF64(DeviceDense<f64>),
     MatrixF32(DeviceDense<f32>),
     MatrixF16(DeviceDense<half::f16>),
     MatrixBF16(DeviceDense<half::bf16>),
+    BlocksF64(DeviceBsr<f64>),
     BlocksF32(DeviceBsr<f32>),
     BlocksF16(DeviceBsr<half::f16>),
     BlocksBF16(DeviceBsr<half::bf16>),
@@ -199,13 +202,16 @@ impl UploadedInputs {
     pub fn upload(device: &Device, host: &Inputs) -> Result<Self, GpuError> {
         let upload = |name: &str| -> Result<(String, Uploaded), GpuError> {
             let uploaded = match host.get(name) {
+                Some(Input::Vector(Numbers::F64(values))) => Uploaded::F64(DeviceVector::upload(device, values)?),
                 Some(Input::Vector(Numbers::F32(values))) => Uploaded::F32(DeviceVector::upload(device, values)?),
                 Some(Input::Vector(Numbers::F16(values))) => Uploaded::F16(DeviceVector::upload(device, values)?),
                 Some(Input::Vector(Numbers::BF16(values))) => Uploaded::BF16(DeviceVector::upload(device, values)?),
+                Some(Input::Matrix(Matrix::F64(dense))) => Uploaded::MatrixF64(DeviceDense::upload(device, dense)?),
                 Some(Input::Matrix(Matrix::F32(dense))) => Uploaded::MatrixF32(DeviceDense::upload(device, dense)?),
                 Some(Input::Matrix(Matrix::F16(dense))) => Uploaded::MatrixF16(DeviceDense::upload(device, dense)?),
                 Some(Input::Matrix(Matrix::BF16(dense))) => Uploaded::MatrixBF16(DeviceDense::upload(device, dense)?),
                 Some(Input::Scalar(value)) => Uploaded::Scalar(*value),
+                Some(Input::Blocks(Blocks::F64(blocks))) => Uploaded::BlocksF64(DeviceBsr::upload(device, blocks)?),
                 Some(Input::Blocks(Blocks::F32(blocks))) => Uploaded::BlocksF32(DeviceBsr::upload(device, blocks)?),
                 Some(Input::Blocks(Blocks::F16(blocks))) => Uploaded::BlocksF16(DeviceBsr::upload(device, blocks)?),
                 Some(Input::Blocks(Blocks::BF16(blocks))) => Uploaded::BlocksBF16(DeviceBsr::upload(device, blocks)?),
@@ -231,12 +237,15 @@ impl UploadedInputs {
             ..DeviceInputs::new()
         };
         self.named.iter().fold(new, |inputs, (name, uploaded)| match uploaded {
+            Uploaded::F64(vector) => inputs.vector(name, vector),
             Uploaded::F32(vector) => inputs.vector(name, vector),
             Uploaded::F16(vector) => inputs.vector(name, vector),
             Uploaded::BF16(vector) => inputs.vector(name, vector),
+            Uploaded::MatrixF64(matrix) => inputs.matrix(name, matrix),
             Uploaded::MatrixF32(matrix) => inputs.matrix(name, matrix),
             Uploaded::MatrixF16(matrix) => inputs.matrix(name, matrix),
             Uploaded::MatrixBF16(matrix) => inputs.matrix(name, matrix),
+            Uploaded::BlocksF64(blocks) => inputs.blocks(name, blocks),
             Uploaded::BlocksF32(blocks) => inputs.blocks(name, blocks),
             Uploaded::BlocksF16(blocks) => inputs.blocks(name, blocks),
             Uploaded::BlocksBF16(blocks) => inputs.blocks(name, blocks),

@@ -5,7 +5,7 @@
 
 use bsr_codegen::{Dtype, KernelSpec, Op};
 
-use super::tolerance::{half_ulp, spec_short_sums, wide_sums};
+use super::tolerance::{half_ulp, spec_short_sums, spec_sums};
 use crate::{Bsr, DenseView, Element, Scales};
 
 /// [`tolerance`](super::tolerance) bounds the norm of many errors; one of a hundred thousand is twice as large.
@@ -74,7 +74,7 @@ fn half_smallest(dtype: Dtype) -> f64 {
 /// The most by which a sum of at most `k` products may be off in a kernel of `spec`, where the root of the sum of the
 /// products' squares is at most `magnitude`.
 pub(super) fn off(spec: &KernelSpec, k: usize, magnitude: f64) -> f64 {
-    ONE_OF_MANY * (wide_sums(spec.a, spec.out, k) + spec_short_sums(spec, k)) * magnitude
+    ONE_OF_MANY * (spec_sums(spec, k) + spec_short_sums(spec, k)) * magnitude
 }
 
 /// For each of `rows` of a product, as [`product_rows`](super::product_rows) numbers them: at least the root of the sum of

@@ -5,13 +5,15 @@ use bsr_codegen::{Dtype, KernelSpec, Refusal};
 use rayon::prelude::*;
 
 use super::bounds::{Bounds, magnitudes, off};
-use super::tolerance::{f32_sums, half_ulp, spec_short_sums};
+use super::tolerance::{half_ulp, spec_short_sums, spec_sums};
 use super::{Comparison, product_rows};
 use crate::epilogue::{Input, Inputs};
 use crate::{Bsr, DenseView, Element as Value};
 
-/// Relative error of the functions of an epilogue; see [`Program::FUNCTIONS`].
-const FUNCTIONS: f64 = 1.0 / (1 << 17) as f64;
+/// Relative error of what an epilogue computes: of the functions of f32, see [`Program::FUNCTIONS`], or of 32 roundings of f64.
+fn functions(spec: &KernelSpec) -> f64 {
+    f64::powi(2.0, if spec.acc == Dtype::F64 { -48 } else { -17 })
+}
 /// How much larger than all sums and results an intermediate value of an epilogue may be.
 const INTERMEDIATE: f64 = 4.0;
 
@@ -151,7 +153,7 @@ pub(super) fn judged(
     magnitudes: Magnitudes<'_>,
     evaluate: impl Fn(Off<'_>) -> Evaluated,
 ) -> Fused {
-    let sums = f32_sums(spec.a, k) + spec_short_sums(spec, k);
+    let sums = spec_sums(spec, k) + spec_short_sums(spec, k);
     let norm =
         |values: &mut dyn Iterator<Item = f64>| values.filter(|x| x.is_finite()).map(|x| x * x).sum::<f64>().sqrt();
     let count = product.len().max(1) as f64;
@@ -177,14 +179,14 @@ pub(super) fn judged(
         distance / norm(&mut one.iter().copied()).max(f64::MIN_POSITIVE)
     };
     let carried = off.iter().map(|off| distance(&exact.c, &off.c)).fold(0.0, f64::max);
-    let tolerance = half_ulp(spec.out) + 2.0 * carried + FUNCTIONS;
+    let tolerance = half_ulp(spec.out) + 2.0 * carried + functions(spec);
     let rows = exact.rows.map(|exact_rows| {
         let carried = off.iter().map(|off| distance(&exact_rows, off.rows.as_deref().unwrap_or_default()));
         let carried = carried.fold(0.0, f64::max);
         // f32 sums in any order: of what is added, not of what is left of it.
         let cancelled = norm(&mut exact.magnitudes.iter().copied()) / norm(&mut exact_rows.iter().copied()).max(1e-300);
         let order = order(n) * cancelled.max(1.0);
-        (exact_rows, 2.0 * carried + order + FUNCTIONS * cancelled.max(1.0))
+        (exact_rows, 2.0 * carried + order + functions(spec) * cancelled.max(1.0))
     });
     Fused { c: exact.c, tolerance, bounds, rows, row_bounds }
 }
@@ -204,7 +206,8 @@ fn bounds(
     carried: [Evaluated; 2],
 ) -> (Bounds, Option<Bounds>) {
     let finite = product.iter().chain(&exact.c).map(|value| value.abs()).filter(|value| value.is_finite());
-    let functions = INTERMEDIATE * FUNCTIONS * finite.fold(0.0, f64::max);
+    let relative = INTERMEDIATE * functions(spec);
+    let functions = relative * finite.fold(0.0, f64::max);
     let apart = |exact: f64, others: [f64; 2]| {
         let apart = others.map(|other| if other == exact { 0.0 } else { (other - exact).abs() });
         2.0 * apart[0].max(apart[1])
@@ -214,7 +217,7 @@ fn bounds(
     let rows = exact.rows.as_ref().map(|rows| {
         let of_row = |at: usize| {
             let added = exact.magnitudes[at].max(rows[at].abs());
-            let added = if added.is_finite() { (order(n) + INTERMEDIATE * FUNCTIONS) * added } else { 0.0 };
+            let added = if added.is_finite() { (order(n) + relative) * added } else { 0.0 };
             apart(rows[at], [up[at], down[at]]) + added + functions
         };
         Bounds::new(0.0, (0..rows.len()).map(of_row).collect(), 1)

@@ -4,7 +4,15 @@ use bsr_codegen::{Accumulate, Dtype, KernelSpec, Mma};
 
 /// The greatest relative Frobenius error of a right result of a spec's kernel; see [`tolerance`].
 pub fn tolerance_of(spec: &KernelSpec, k: usize) -> f64 {
+    if spec.acc == Dtype::F64 {
+        return half_ulp(spec.out) + spec_sums(spec, k);
+    }
     tolerance(spec.a, spec.out, k, spec_accumulate(spec)) + half_sums(spec.acc, k) + rounded_factors(spec)
+}
+
+/// What the sums of a spec's kernel are off by in full registers.
+pub(super) fn spec_sums(spec: &KernelSpec, k: usize) -> f64 {
+    wide_sums(spec.a, if spec.acc == Dtype::F64 { spec.acc } else { spec.out }, k)
 }
 
 /// What of a spec decides how far a right result may be from the reference, beside its operands: the type of C, that of the sums,
@@ -97,7 +105,7 @@ pub(crate) fn half_ulp(dtype: Dtype) -> f64 {
 }
 
 /// What sums in full registers are off by: of f64 where C is f64, else of f32.
-pub(super) fn wide_sums(a: Dtype, out: Dtype, k: usize) -> f64 {
+fn wide_sums(a: Dtype, out: Dtype, k: usize) -> f64 {
     match out {
         Dtype::F64 => (4.0 * (k as f64).sqrt() + 4.0) * half_ulp(Dtype::F64),
         _ => f32_sums(a, k),

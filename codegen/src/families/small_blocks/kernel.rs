@@ -1,7 +1,7 @@
 //! The summary, the table and the launch of a plan of this family.
 
+use super::emit;
 use super::plan::{SmallBlocksPlan, fused, sides};
-use super::{by_value, emit};
 use crate::KernelSpec;
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand, Parameter, Parameters, Problem, Profile, TileScheduler,
@@ -12,9 +12,6 @@ const VERSION: &str = "7.4";
 
 impl KernelPlan for SmallBlocksPlan {
     fn summary(&self) -> String {
-        if self.is_by_value() {
-            return by_value::summary(self);
-        }
         let KernelSpec { bm, bk, bn, .. } = self.spec;
         let (groups, lanes, slots, in_flight) = (self.groups(), self.lanes, self.slots(), self.in_flight());
         format!(
@@ -24,9 +21,6 @@ impl KernelPlan for SmallBlocksPlan {
     }
 
     fn rows(&self) -> Vec<[String; 3]> {
-        if self.is_by_value() {
-            return by_value::rows(self);
-        }
         let KernelSpec { bm, bn, bk, a, b, acc, .. } = self.spec;
         let (lanes, slots, groups, threads) = (self.lanes, self.slots(), self.groups(), self.threads());
         let (block, load, in_flight) = (bm * self.row_bytes(), self.a_load * a.bytes(), self.in_flight());

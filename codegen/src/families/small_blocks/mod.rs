@@ -9,7 +9,6 @@
 //!
 //! Of a transposed product a thread has a column of a block, and the blocks of a column of blocks are listed.
 
-mod by_value;
 mod emit;
 mod kernel;
 mod plan;

@@ -39,8 +39,8 @@ fn fused_small_blocks() {
 }
 
 #[test]
-fn small_blocks_by_value() {
-    run_table("small blocks, a value a thread", &by_value_cases());
+fn fused_small_blocks_of_f64() {
+    run_table("fused small blocks, sums of f64", &fused_in_f64_cases());
 }
 
 #[test]
@@ -61,7 +61,7 @@ pub(super) fn all() -> Vec<Vec<Case>> {
         pattern_cases(),
         transposed_cases(),
         fused_cases(),
-        by_value_cases(),
+        fused_in_f64_cases(),
     ]
 }
 
@@ -186,30 +186,30 @@ fn fused_cases() -> Vec<Case> {
     cases
 }
 
-/// A value a thread: every block that has room in a warp, every type and layout, rows of more blocks than a round has and
-/// of none, warps without rows and with a part of theirs, ragged in every extent, several vectors, and epilogues.
-fn by_value_cases() -> Vec<Case> {
+/// The same of sums of f64: every type of operand, and all that an epilogue can compute of f64.
+fn fused_in_f64_cases() -> Vec<Case> {
+    let epilogues = [
+        "beta = on",
+        "epilogue = \"|bias: Rows<f64>| relu(acc + bias)\"",
+        "epilogue = \"|x: Rows<bf16>, y: Cols<f16>, z: f32, w: Cols<f32>| acc * x + y * z - w\"",
+        "epilogue = \"|x: Dense<f64>, alpha: f32| alpha * acc + x\"",
+        "epilogue = \"|x: Dense<f32>, y: Rows<f64>| min(sqrt(abs(acc)), y) / (2.0 + abs(x))\"",
+        "epilogue = \"|x: Cols<f64>| if acc < x { floor(acc) } else { rsqrt(1.0 + abs(acc)) / (1.0 + abs(x)) }\"",
+        "epilogue = \"|| (acc as f16) * 0.1 + (acc as bf16)\"",
+    ];
     let mut cases = vec![];
-    let sides =
-        [(3, 3), (1, 1), (2, 2), (5, 5), (4, 4), (3, 6), (6, 3), (1, 8), (8, 1), (4, 8), (2, 7), (5, 6), (7, 3)];
-    for (at, (bm, bk)) in sides.into_iter().enumerate() {
-        for turn in 0..3 {
-            let dtype = TYPES[(at + 4 * turn) % TYPES.len()];
-            let layouts = ["", ", b_layout = col, c_layout = col", ", b_layout = col"][(at + turn) % 3];
-            let spec = format!("bm = {bm}, bn = 1, bk = {bk}, mma = scalar, {dtype}, vector = 1{layouts}");
-            let shape = ([29, 8, 75][turn] * bm - bm / 2, [1, 3, 1][turn], 90 * bk - bk / 2);
-            cases.push(Case::new(&spec, shape, Lengths(&[27, 0, 1, 90, 33, 64, 5])));
+    for (at, epilogue) in epilogues.into_iter().enumerate() {
+        for (turn, form) in
+            ["lanes = 16", "transpose = on", "b_layout = col", "transpose = on, c_layout = col", "c_layout = col"]
+                .into_iter()
+                .enumerate()
+        {
+            let (bm, bk) = [(3, 3), (2, 2), (5, 4), (1, 7), (6, 3)][(2 * at + turn) % 5];
+            let bn = [1, 4, 2, 3][(at + turn) % 4];
+            let dtype = ["dtype = f64", "a = f32, b = f64", "a = f64, b = f32, out = f64"][(at + turn) % 3];
+            let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, {dtype}, {form}, {epilogue}");
+            cases.push(Case::new(&spec, (101, bn + 1, 203), Pattern("random:0.2")));
         }
     }
-    for spec in [
-        "epilogue = \"|y: Rows<bf16>, z: Cols<f16>, s: f32| relu(acc * s + y) * z\"",
-        "c_layout = col, epilogue = \"|x: Dense<f16>| tanh(acc) + x\"",
-        "beta = on",
-    ] {
-        let spec = format!("bm = 3, bn = 1, bk = 4, mma = scalar, a = f16, b = f32, vector = 1, {spec}");
-        cases.push(Case::new(&spec, (101, 2, 203), Pattern("random:0.2")));
-    }
-    cases
-        .extend(patterns_of("bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64, vector = 1, b_layout = col", (500, 1)));
     cases
 }

@@ -6,8 +6,8 @@ use super::registers::sum;
 use crate::epilogue::{At, Held, InputKind, Lines, Program, widen};
 use crate::{Dtype, KernelSpec, Layout};
 
-/// The register of the full operand's element.
-const TILE: &str = "%f_tile";
+/// The register of the full operand's element, in f32 and in f64.
+const TILE: [&str; 2] = ["%f_tile", "%d_tile"];
 
 /// What the templates name.
 #[derive(Debug, Serialize)]
@@ -37,9 +37,9 @@ struct Load {
     from: u32,
     kind: &'static str,
     zero: &'static str,
-    /// Where it is loaded to, and from there widened, if it is narrower than an f32.
+    /// Where it is loaded to, and from there widened, if it is narrower than the sums.
     to: String,
-    widen: Option<String>,
+    widen: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,7 +61,8 @@ struct Column {
 impl Fused {
     pub(super) fn new(spec: &KernelSpec) -> Option<Self> {
         let program = spec.epilogue?.program();
-        let lines = Lines::new(program, Held { rows: 1, columns: 1 });
+        let (lines, acc) = (Lines::of_sums(program, Held { rows: 1, columns: 1 }, spec.acc), spec.acc);
+        let held = TILE[usize::from(acc == Dtype::F64)];
         let full = program.inputs().iter().enumerate().find_map(|(at, input)| match input.kind {
             InputKind::Dense(dtype) => Some((at, dtype)),
             _ => None,
@@ -69,20 +70,20 @@ impl Fused {
         let is_row_major = spec.c_layout == Layout::RowMajor;
         let column = |number: u32| Column {
             number,
-            loads: loads(program, |at| lines.column_input(at, 0), |bytes| number * bytes),
+            loads: loads((program, acc), |at| lines.column_input(at, 0), |bytes| number * bytes),
             lines: lines.column(0),
             tile: full.map(|(at, dtype)| {
                 let from = if is_row_major { number * dtype.bytes() } else { 0 };
-                Load::new(at, dtype, TILE.to_owned(), from)
+                Load::new((at, dtype), acc, held.to_owned(), from)
             }),
-            elements: lines.element(&At { acc: &sum(spec, number), row: 0, column: 0, tile: TILE }),
+            elements: lines.element(&At { acc: &sum(spec, number), row: 0, column: 0, tile: held }),
         };
         let has_address = |kind: InputKind| !matches!(kind, InputKind::Scalar);
         let inputs = program.inputs().iter().enumerate().filter(|(_, input)| has_address(input.kind));
         Some(Self {
             uniform: lines.uniform(),
             pointers: inputs.map(|(at, input)| Pointer { register: pointer(at), symbol: &input.symbol }).collect(),
-            row: loads(program, |at| lines.row_input(at, 0), |_| 0),
+            row: loads((program, acc), |at| lines.row_input(at, 0), |_| 0),
             row_lines: lines.row(0),
             tile: full.map(|(at, dtype)| Tile { pointer: pointer(at), bytes: dtype.bytes(), is_row_major }),
             columns: (0..spec.bn).map(column).collect(),
@@ -91,23 +92,34 @@ impl Fused {
 }
 
 impl Load {
-    fn new(at: usize, dtype: Dtype, register: String, from: u32) -> Self {
-        let (pointer, bytes, raw) = (pointer(at), dtype.bytes(), format!("%h_raw{at}"));
-        match dtype {
-            Dtype::F32 => Self { pointer, bytes, from, kind: "f32", zero: "0f00000000", to: register, widen: None },
-            _ => {
-                let widen = Some(widen(dtype, &register, &raw));
-                Self { pointer, bytes, from, kind: "b16", zero: "0", to: raw, widen }
-            }
-        }
+    /// Of the input of this number and type, which becomes an element of the type of the sums.
+    fn new((at, dtype): (usize, Dtype), acc: Dtype, register: String, from: u32) -> Self {
+        let (pointer, bytes, narrow, half) = (pointer(at), dtype.bytes(), format!("%f_raw{at}"), format!("%h_raw{at}"));
+        let (kind, zero) = match dtype {
+            Dtype::F64 => ("f64", "0d0000000000000000"),
+            Dtype::F32 => ("f32", "0f00000000"),
+            _ => ("b16", "0"),
+        };
+        let to_f64 = |from: &str| format!("cvt.f64.f32 {register}, {from}");
+        let (to, widen) = match (dtype, acc) {
+            (Dtype::F64, _) | (Dtype::F32, Dtype::F32) => (register, vec![]),
+            (Dtype::F32, _) => (narrow.clone(), vec![to_f64(&narrow)]),
+            (_, Dtype::F32) => (half.clone(), vec![widen(dtype, &register, &half)]),
+            _ => (half.clone(), vec![widen(dtype, &narrow, &half), to_f64(&narrow)]),
+        };
+        Self { pointer, bytes, from, kind, zero, to, widen }
     }
 }
 
 /// The loads of the vectors that `register` has a place for.
-fn loads(program: &Program, register: impl Fn(usize) -> Option<String>, from: impl Fn(u32) -> u32) -> Vec<Load> {
+fn loads(
+    (program, acc): (&Program, Dtype),
+    register: impl Fn(usize) -> Option<String>,
+    from: impl Fn(u32) -> u32,
+) -> Vec<Load> {
     let load = |(at, kind): (usize, InputKind)| {
         let dtype = kind.dtype();
-        Some(Load::new(at, dtype, register(at)?, from(dtype.bytes())))
+        Some(Load::new((at, dtype), acc, register(at)?, from(dtype.bytes())))
     };
     program.inputs().iter().map(|input| input.kind).enumerate().filter_map(load).collect()
 }

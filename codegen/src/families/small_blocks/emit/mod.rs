@@ -1,6 +1,5 @@
 //! The operands of the family's templates.
 
-mod by_value;
 mod dense;
 mod fused;
 mod registers;
@@ -15,9 +14,6 @@ use crate::{Dtype, KernelSpec, Layout};
 
 /// The instructions of a kernel.
 pub(super) fn body(plan: &SmallBlocksPlan) -> String {
-    if plan.is_by_value() {
-        return templates::render("small_blocks/by_value.ptx", &by_value::Context::new(plan));
-    }
     let template = if plan.is_transposed() { "small_blocks/transposed.ptx" } else { "small_blocks/body.ptx" };
     templates::render(template, &Context::new(plan))
 }
@@ -89,7 +85,7 @@ impl<'p> Context<'p> {
                 rows: plan.groups(),
                 has_idle: slots * plan.rows() < plan.lanes,
             },
-            streams: plan.streams(),
+            streams: plan.arch.compute_capability >= (8, 0),
             block_bytes,
             row_bytes: plan.row_bytes(),
             element_bytes: spec.a.bytes(),

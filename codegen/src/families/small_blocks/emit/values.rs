@@ -79,20 +79,6 @@ impl Block {
         }
     }
 
-    /// The same where the thread has one value of a block, and any block may not be there.
-    pub(super) fn of_value(spec: &KernelSpec, slots: u32, number: u32) -> Self {
-        let from = number * slots * spec.bm * spec.bk * spec.a.bytes();
-        Self {
-            number,
-            guard: format!("@%p_block{number} "),
-            ahead: number * slots,
-            at: "%rd_a".to_owned(),
-            // Blocks that follow each other share lines.
-            hint: ".L1::evict_first",
-            ..Self::of(spec, (1, 1), number, |_| from)
-        }
-    }
-
     /// What a thread has of a block: so many elements, by loads of so many, each from where `from` says.
     fn of(spec: &KernelSpec, (count, per_load): (u32, u32), number: u32, from: impl Fn(u32) -> u32) -> Self {
         let loads = count / per_load;

@@ -5,7 +5,7 @@ use crate::plan::{PlanError, PlanErrors};
 use crate::{Accumulate, Dtype, KernelSpec};
 
 /// Threads of a warp.
-pub(super) const MOST_LANES: u32 = super::WARP;
+pub(super) const MOST_LANES: u32 = 32;
 /// Groups of threads that divide a warp.
 const LANES: [u32; 4] = [4, 8, 16, MOST_LANES];
 
@@ -92,8 +92,13 @@ fn check_lanes(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if let Some(vector) = spec.vector {
-        check_vector(spec, vector, errors);
+    if spec.vector.is_some() {
+        errors.push(PlanError::new(
+            "vector",
+            "small blocks have no `vector`",
+            "a thread reads a row of a block by the widest loads that divide it",
+            "drop `vector`",
+        ));
     }
     if let Some(accumulate) = spec.accumulate.filter(|accumulate| *accumulate != Accumulate::Register) {
         errors.push(PlanError::new(
@@ -111,40 +116,4 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `schedule`",
         ));
     }
-}
-
-/// `vector = 1` is the kernel of which a thread has one value of a block.
-fn check_vector(spec: &KernelSpec, vector: u32, errors: &mut PlanErrors) {
-    let values = spec.bm * spec.bk;
-    let (fact, why) = if vector != 1 {
-        (
-            format!("small blocks have no vector = {vector}"),
-            "a thread reads a row of a block by the widest loads that divide it, or with vector = 1 one value"
-                .to_owned(),
-        )
-    } else if values > super::WARP {
-        (
-            format!("blocks of {} x {} have no vector = 1", spec.bm, spec.bk),
-            format!("each value has a thread of a warp, and {} x {} = {values} > 32", spec.bm, spec.bk),
-        )
-    } else if spec.bn != 1 {
-        (
-            format!("bn = {} has no vector = 1", spec.bn),
-            "a thread of one value has one sum, and reads one element of B for it".to_owned(),
-        )
-    } else if spec.transpose.is_on() {
-        (
-            "transpose = on has no vector = 1".to_owned(),
-            "blocks of a block column are not side by side in memory, so that values of several are not, either"
-                .to_owned(),
-        )
-    } else if spec.lanes.is_some_and(|lanes| lanes != super::WARP) {
-        (
-            "vector = 1 needs all threads of a warp".to_owned(),
-            "a warp serves block rows one after the other, and its threads hold the columns of 32 blocks".to_owned(),
-        )
-    } else {
-        return;
-    };
-    errors.push(PlanError::new("vector", fact, why, "drop `vector`"));
 }

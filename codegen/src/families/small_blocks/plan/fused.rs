@@ -1,6 +1,6 @@
 //! The epilogue that a spec asks for: what is refused, and what a launch passes.
 
-use crate::epilogue::{Input, InputKind};
+use crate::epilogue::{Input, InputKind, lacking};
 use crate::plan::{Argument, Operand, Parameter, PlanError, PlanErrors, Problem};
 use crate::{Arch, Dtype, KernelSpec};
 
@@ -8,12 +8,14 @@ use crate::{Arch, Dtype, KernelSpec};
 pub(super) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let Some(program) = spec.epilogue.map(|epilogue| epilogue.program()) else { return };
     let key = spec.epilogue_key();
-    if spec.acc != Dtype::F32 {
+    if spec.acc == Dtype::F64
+        && let Some(function) = lacking(program).first()
+    {
         errors.push(PlanError::new(
             key,
-            format!("sums of {} have no `{key}`", spec.acc),
-            "an epilogue computes in f32, which keeps 24 of the 53 bits of an f64",
-            format!("b = f32, or drop `{key}`"),
+            format!("sums of f64 have no `{function}`"),
+            "what an epilogue computes of them is f64, of which PTX has no exponentials, logarithms and sines: f32 approximates them to 22 of 53 bits",
+            format!("drop `{key}`, and compute `{function}` of C after the product"),
         ));
     }
     if program.reduction().is_some() {

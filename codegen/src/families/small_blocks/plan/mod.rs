@@ -13,11 +13,6 @@ const MOST_SIDE: u32 = 8;
 const MOST_COLUMNS: u32 = 16;
 /// Threads of a CTA.
 const THREADS: u32 = 256;
-/// Threads of a warp.
-pub(super) const WARP: u32 = 32;
-/// Block rows of a warp of which a thread has one value of a block, and the most blocks that it has in flight.
-const ROWS_OF_WARP: u32 = 8;
-const MOST_IN_FLIGHT: u32 = 9;
 /// Blocks that a thread has in flight, with few columns and with many.
 const IN_FLIGHT: (u32, u32) = (2, 1);
 /// Bytes of the widest load.
@@ -70,29 +65,9 @@ impl SmallBlocksPlan {
         })
     }
 
-    /// Whether a thread has one value of a block, and not a row.
-    pub(crate) fn is_by_value(&self) -> bool {
-        self.spec.vector == Some(1)
-    }
-
-    /// Threads that a block has.
-    pub(crate) fn threads_of_block(&self) -> u32 {
-        if self.is_by_value() { self.spec.bm * self.spec.bk } else { self.rows() }
-    }
-
     /// Blocks of a row that a group multiplies at once.
     pub(crate) fn slots(&self) -> u32 {
-        self.lanes / self.threads_of_block()
-    }
-
-    /// Block rows that a group serves, one after the other.
-    pub(crate) fn rows_of_warp(&self) -> u32 {
-        if self.is_by_value() { setting("SB_R", ROWS_OF_WARP) } else { 1 }
-    }
-
-    /// Whether values, which are read once, can leave L2 first.
-    pub(crate) fn streams(&self) -> bool {
-        self.arch.compute_capability >= (8, 0)
+        self.lanes / self.rows()
     }
 
     /// Whether the product is of A transposed, which is stored as it is without.
@@ -112,7 +87,7 @@ impl SmallBlocksPlan {
 
     /// Block rows of a CTA.
     pub(crate) fn groups(&self) -> u32 {
-        THREADS / self.lanes * self.rows_of_warp()
+        THREADS / self.lanes
     }
 
     pub(crate) fn threads(&self) -> u32 {
@@ -121,9 +96,6 @@ impl SmallBlocksPlan {
 
     /// Blocks that a thread has in flight.
     pub(crate) fn in_flight(&self) -> u32 {
-        if self.is_by_value() {
-            return (WARP / self.slots()).min(setting("SB_U", MOST_IN_FLIGHT));
-        }
         if self.spec.bn > FEW_COLUMNS { IN_FLIGHT.1 } else { IN_FLIGHT.0 }
     }
 
@@ -138,11 +110,6 @@ impl SmallBlocksPlan {
             return 1;
         }
         let words = self.spec.acc.bytes() / 4;
-        if self.is_by_value() {
-            let registers = COUNTERS + self.in_flight() * (2 * words + 1);
-            let most = self.arch.threads_per_sm / THREADS;
-            return setting("SB_C", (self.arch.registers / (registers * THREADS)).clamp(1, most));
-        }
         let held = self.in_flight() * self.inner() * words;
         let registers = COUNTERS + 2 * held + 2 * self.spec.bn * words;
         let most = RESIDENT.min(self.arch.threads_per_sm / THREADS);
@@ -183,8 +150,4 @@ mod tests {
             assert_eq!(elements(count, dtype), wanted, "{count} of {dtype}");
         }
     }
-}
-
-fn setting(name: &str, or: u32) -> u32 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
 }
