@@ -131,6 +131,7 @@ fn given(kernel: &Kernel, pattern: &Pattern, arguments: Vec<(String, ArrayArgume
         inputs = match (kind.split('<').next(), matrix.kind) {
             // SAFETY: the Python half keeps the number alive for the call.
             (Some("f32" | ""), _) => inputs.scalar(&name, unsafe { matrix.get(0, 0) } as f32),
+            (_, Kind::F64) => of_type::<f64>(inputs, &name, &kind, &matrix, kernel, pattern)?,
             (_, Kind::F16) => of_type::<f16>(inputs, &name, &kind, &matrix, kernel, pattern)?,
             (_, Kind::BF16) => of_type::<bf16>(inputs, &name, &kind, &matrix, kernel, pattern)?,
             _ => of_type::<f32>(inputs, &name, &kind, &matrix, kernel, pattern)?,

@@ -307,6 +307,8 @@ impl<'t, P: Place> Parser<'t, P> {
 pub(super) struct Kinds {
     words: &'static [&'static str],
     forms: &'static str,
+    /// The types of their elements: scores are computed in f32.
+    elements: &'static [&'static str],
     /// Whose operands they are.
     pub(super) of: &'static str,
     /// The same with its article.
@@ -318,6 +320,7 @@ impl Kinds {
     pub(super) const EPILOGUE: Self = Self {
         words: &["Rows", "Cols", "Dense", "Bsr", "f32"],
         forms: "a further operand is `Rows<f32>`, `Cols<f32>`, `Dense<bf16>` (`Bsr<bf16>` with op = sdd) or `f32`",
+        elements: &["f32", "f16", "bf16", "f64"],
         of: "epilogue",
         one: "an epilogue",
     };
@@ -325,6 +328,7 @@ impl Kinds {
     pub(super) const SCORE: Self = Self {
         words: &["Rows", "Cols", "Heads", "f32"],
         forms: "an operand of a score is `Rows<f32>` (by query), `Cols<f32>` (by key), `Heads<f32>` (by head) or `f32`",
+        elements: &["f32", "f16", "bf16"],
         of: "score",
         one: "a score",
     };
@@ -335,7 +339,6 @@ impl Kinds {
 /// # Errors
 /// The fact and the remedies.
 pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>, kinds: Kinds) -> Result<InputKind, (String, Vec<String>)> {
-    const ELEMENTS: [&str; 4] = ["f32", "f16", "bf16", "f64"];
     let ParameterSyntax { name, kind, element, .. } = parameter;
     let near = |word: &str, words: &[&'static str]| {
         let near = suggest::nearest(word, words);
@@ -354,12 +357,12 @@ pub(super) fn kind_of<P>(parameter: &ParameterSyntax<P>, kinds: Kinds) -> Result
             return Err((format!("`{kind}` lacks its element type"), vec![format!("write `{kind}<f32>`")]));
         }
         (_, Some("f32")) => Dtype::F32,
-        (_, Some("f64")) => Dtype::F64,
+        (_, Some("f64")) if kinds.elements.contains(&"f64") => Dtype::F64,
         (_, Some("f16")) => Dtype::F16,
         (_, Some("bf16")) => Dtype::BF16,
         (_, Some(element)) => {
-            let mut help = near(element, &ELEMENTS);
-            help.push(format!("an operand of {} has elements {}", kinds.one, suggest::either(&ELEMENTS)));
+            let mut help = near(element, kinds.elements);
+            help.push(format!("an operand of {} has elements {}", kinds.one, suggest::either(kinds.elements)));
             return Err((format!("`{name}` cannot have elements `{element}`"), help));
         }
     };

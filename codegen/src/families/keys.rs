@@ -4,7 +4,7 @@ use crate::epilogue::InputKind;
 use crate::hopper::permute;
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::{Key, Target};
-use crate::{Dtype, Epilogue, KernelSpec, Mma, Op, Schedule, SplitK};
+use crate::{Dtype, KernelSpec, Mma, Op, Schedule, SplitK};
 
 /// The architectures that a family's kernels can be written for.
 fn targets(mma: Mma) -> &'static [Target] {
@@ -188,17 +188,15 @@ fn check_full_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// Elements of f64 are those of an epilogue that computes in f64, and so of sums of f64; scores are computed in f32.
+/// Elements of f64 are those of an epilogue that computes in f64, and so of sums of f64.
 fn check_wide_operands(spec: &KernelSpec, errors: &mut PlanErrors) {
-    let inputs = |of: Option<Epilogue>| of.map_or(&[][..], |of| of.program().inputs());
-    let of_epilogue = inputs(spec.epilogue).iter().map(|input| (spec.epilogue_key(), input, spec.acc));
-    let of_score = inputs(spec.score).iter().map(|input| (Key::Score.as_str(), input, Dtype::F32));
-    for (key, input, sums) in of_epilogue.chain(of_score) {
-        if input.kind.dtype() == Dtype::F64 && sums != Dtype::F64 {
+    let inputs = spec.epilogue.map_or(&[][..], |epilogue| epilogue.program().inputs());
+    for input in inputs {
+        if input.kind.dtype() == Dtype::F64 && spec.acc != Dtype::F64 {
             let (name, found) = (&input.name, input.kind.words());
             errors.push(PlanError::new(
-                key,
-                format!("`{name}` is {found}, and `{key}` is computed in f32"),
+                spec.epilogue_key(),
+                format!("`{name}` is {found}, and sums of {} become results in f32", spec.acc),
                 "f64 has 53 bits, and f32 keeps 24 of them",
                 format!("{name}: {}", found.replace("f64", "f32")),
             ));

@@ -21,7 +21,7 @@ const ACCEPTED: [&str; 13] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, epilogue = \"|x: Rows<f64>, y: Dense<f32>, s: f32| max(acc * s, x) / y\"",
 ];
 
-const REFUSED: [&str; 24] = [
+const REFUSED: [&str; 23] = [
     "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, lanes = 32",
     "mma = scalar, bm = 3, bn = 1, bk = 3",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = i8",
@@ -35,7 +35,6 @@ const REFUSED: [&str; 24] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, epilogue = \"|x: Rows<f64>| tanh(acc + x)\"",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, epilogue = \"|x: Rows<f64>| acc + x\"",
     "bm = 64, bn = 64, bk = 64, epilogue = \"|x: Cols<f64>| acc + x\"",
-    "bm = 64, bn = 64, bk = 64, op = attention, score = \"|s, x: Cols<f64>| s * scale + x\"",
     "mma = scalar, bm = 64, bn = 64, bk = 64, transpose = on",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, beta = on, arch = sm_80",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, epilogue = \"|| (acc, row_max(acc))\"",
