@@ -374,6 +374,11 @@ impl Program {
         self.graph.levels[id]
     }
 
+    /// Is some value rounded to `dtype` on the way?
+    pub(crate) fn rounds_to(&self, dtype: Dtype) -> bool {
+        self.nodes().iter().any(|node| matches!(node, Node::Round(to, _) if *to == dtype))
+    }
+
     pub(crate) fn is_used(&self, id: Id) -> bool {
         self.used[id]
     }

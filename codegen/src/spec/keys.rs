@@ -46,7 +46,7 @@ keys! {
         "the layout of a dense B in memory", by_default "`col` for 8-bit B, which has no `row`; else `row`";
     CLayout c_layout: Layout = (Layout::RowMajor) fact all
         "the layout of a dense C in memory";
-    Scale scale: #[serde(default)] Scale = (Scale::Unscaled) fact { Wgmma }
+    Scale scale: #[serde(default)] Scale = (Scale::Unscaled) fact { Wgmma MmaSync }
         "the granularity of the scale factors: none, tensor, row_col, block";
     // `promoted` alone is a fact: it says to which precision FP8 sums are made.
     Accumulate accumulate: Accumulate = auto choice { Wgmma Scalar }
@@ -92,7 +92,7 @@ keys! {
         "whether the kernel may start before the previous kernel in the stream has finished (programmatic dependent launch)";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
         "whether the K of a tile is divided among clusters (split-K): where this balances them (`auto`), for the longest tiles (`long`), or for every tile, into 2 to 16 parts";
-    Epilogue epilogue: Epilogue = auto fact { Wgmma Scalar }
+    Epilogue epilogue: Epilogue = auto fact { Wgmma MmaSync Wmma Scalar }
         "the computation applied to each sum before it is written", by_default "`none`";
     Score score: #[serde(default, skip_serializing_if = "Option::is_none")] Epilogue = auto fact { Wgmma MmaSync }
         "the score of a query and a key in the partial blocks of an attention", by_default "`s * scale`";
@@ -106,7 +106,7 @@ keys! {
         "whether the gradient of an attention also sums those of the score's numbers and vectors";
     Tf32 tf32: #[serde(default, skip_serializing_if = "is_default")] Switch = (Switch::Off) fact { MmaSync Wgmma }
         "whether f32 factors are rounded to TF32, 11 significant bits, which tensor cores multiply";
-    Beta beta as Switch = (Switch::Off) fact { Wgmma Scalar }
+    Beta beta as Switch = (Switch::Off) fact { Wgmma MmaSync Wmma Scalar }
         "whether beta * C is added, with beta given at launch";
 }
 

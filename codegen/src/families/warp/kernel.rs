@@ -1,7 +1,9 @@
 //! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
-use super::plan::{Crew, Epilogue, Memory, Moved, Operand, Tiling, WarpPlan, doubles, k_unit, multiply_instruction};
+use super::plan::{
+    Crew, Epilogue, Memory, Moved, Operand, Tiling, WarpPlan, doubles, fused, k_unit, multiply_instruction,
+};
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile,
     SparseTimesDense,
@@ -119,6 +121,7 @@ impl KernelPlan for WarpPlan {
         ]
         .map(|(name, argument)| Parameter { name, argument })
         .into_iter()
+        .chain(fused::parameters(&self.spec, problem))
         .collect()
     }
 

@@ -5,6 +5,7 @@ mod attention_backward;
 mod attention_fp8;
 mod attention_warp;
 mod epilogue;
+mod epilogue_warp;
 mod load;
 mod scalar;
 mod sdd;

@@ -2,7 +2,8 @@
 
 use super::{assert_launchable, block_as_read, parse, shape_of};
 use super::{
-    batch, dds, epilogue, fp8, half_sums, int8, load, packed, permuted, scalar, sdd, sdd_fused, small_blocks, spgemm,
+    batch, dds, epilogue, epilogue_warp, fp8, half_sums, int8, load, packed, permuted, scalar, sdd, sdd_fused,
+    small_blocks, spgemm,
 };
 use super::{doubles, sample_cases, split, split_swap_ab, swap_ab, tf32, transposed, warp, wgmma};
 use crate::case::{Blocks, Case};
@@ -101,6 +102,7 @@ fn every_value_of_every_key_is_drawn() {
         swap_ab::all(),
         tf32::all(),
         load::all(),
+        epilogue_warp::all(),
         transposed::all(),
         warp::all(),
         wgmma::all(),

@@ -8,6 +8,7 @@ mod dds;
 mod doubles;
 mod drawn;
 mod epilogue;
+mod epilogue_warp;
 mod fp8;
 mod half_sums;
 mod int8;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::{VECTOR_BYTES, WarpPlan};
+use super::super::plan::{VECTOR_BYTES, WarpPlan, fused};
 use super::multiply::sums;
 use super::operands::{accumulator, address};
 use super::words;
@@ -79,7 +79,8 @@ struct Half {
 #[derive(Serialize)]
 struct Vector {
     line: u32,
-    /// Elements from the lane's first vector to the end of this one.
+    /// Elements from the lane's first vector to this one, and to its end.
+    elements: u32,
     needed: u32,
     reads: Vec<Read>,
     to: String,
@@ -217,7 +218,7 @@ fn pair_places(plan: &WarpPlan, subtile: u32) -> Vec<(u32, [String; 2])> {
 
 /// In a subtile, bytes from one row of C to the next, and from one column to the next.
 fn line_bytes(plan: &WarpPlan) -> (u32, u32) {
-    let (pitch, bytes) = (plan.epilogue.pitch, plan.spec.out.bytes());
+    let (pitch, bytes) = (plan.epilogue.pitch, plan.epilogue.staged.bytes());
     if plan.spec.c_layout == Layout::RowMajor { (pitch, bytes) } else { (bytes, pitch) }
 }
 
@@ -242,6 +243,7 @@ fn vectors(plan: &WarpPlan, subtile: u32) -> Vec<Vector> {
             let elements = part * e.lanes * per_vector;
             Vector {
                 line: subtile * e.lines + pass * e.lines_a_pass,
+                elements,
                 needed: elements + per_vector,
                 reads: reads(plan, pass * e.lines_a_pass * e.pitch + elements * e.staged.bytes()),
                 to: address("%rd_c", elements * out.bytes()),
@@ -253,7 +255,7 @@ fn vectors(plan: &WarpPlan, subtile: u32) -> Vec<Vector> {
 
 /// From the subtile: 16 bytes of C, or the sums that become 16 bytes of C.
 fn reads(plan: &WarpPlan, offset: u32) -> Vec<Read> {
-    if plan.epilogue.staged == plan.spec.out {
+    if plan.epilogue.staged == plan.spec.out && !fused::is_on(&plan.spec) {
         let to = (0..4).map(|i| format!("%r_out{i}")).collect();
         return vec![Read { kind: "b32", to, from: address("%r_from", offset) }];
     }

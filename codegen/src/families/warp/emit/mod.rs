@@ -4,6 +4,7 @@ mod boxes;
 mod copies;
 mod doubles;
 mod epilogue;
+mod fused;
 mod multiply;
 mod operands;
 mod roles;
@@ -46,6 +47,8 @@ struct Context<'p> {
     /// One of the two.
     store: Option<epilogue::Store>,
     doubles: Option<doubles::Store>,
+    /// What is computed of sums before they are stored.
+    fused: Option<fused::Fused>,
 }
 
 /// The ring of stages.
@@ -129,6 +132,7 @@ impl<'p> Context<'p> {
             multiply: multiply::Multiply::new(plan),
             store: (!plan.doubles()).then(|| epilogue::Store::new(plan)),
             doubles: plan.doubles().then(|| doubles::Store::new(plan)),
+            fused: fused::Fused::new(plan),
         }
     }
 }

@@ -4,10 +4,12 @@ use serde::Serialize;
 
 use super::tiling::{PARTS, Tiling};
 use crate::hopper::Roles;
-use crate::{Arch, KernelSpec, Load};
+use crate::{Arch, KernelSpec, Load, Mma};
 
 /// Registers of a thread that only multiplies beside accumulators and fragments: addresses, the ring, the work tile.
-pub(crate) const OVERHEAD: u32 = 32;
+const OVERHEAD: u32 = 24;
+/// The same on opaque fragments, which ptxas puts in place of its own accord.
+const OPAQUE_OVERHEAD: u32 = 44;
 /// Warps that load by `cp.async`: one for each part of an SM.
 const COPYING_WARPS: u32 = 4;
 /// Registers of a thread that loads by `cp.async`, and of one that issues TMA.
@@ -34,6 +36,11 @@ pub(crate) struct Crew {
 pub(crate) struct Moved {
     pub(crate) producer: u32,
     pub(crate) consumer: u32,
+}
+
+/// Registers of a thread that only multiplies, beside accumulators and fragments.
+pub(crate) fn overhead(mma: Mma) -> u32 {
+    if mma == Mma::Wmma { OPAQUE_OVERHEAD } else { OVERHEAD }
 }
 
 impl Crew {

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::doubles;
 use super::tiling::Tiling;
 use super::units::{BANKS, VECTOR_BYTES};
+use super::{doubles, fused};
 use crate::{Dtype, KernelSpec, Layout, Mma};
 
 /// The subtile of a warp: lines of C, as long as the warp's tile, of one fragment's rows (or columns).
@@ -16,7 +16,7 @@ pub(crate) struct Epilogue {
     pub(crate) subtiles: u32,
     /// Elements of a line.
     pub(crate) length: u32,
-    /// What is staged: C's own type, or the sums as opaque fragments give them.
+    /// What is staged: C's own type, or the sums, of opaque fragments and where results are computed of them.
     pub(crate) staged: Dtype,
     /// Bytes from one line of a subtile to the next; 0 where sums go to C from registers.
     pub(crate) pitch: u32,
@@ -35,7 +35,11 @@ impl Epilogue {
             Layout::RowMajor => (m, tiling.warp_m, tiling.warp_n),
             Layout::ColMajor => (n, tiling.warp_n, tiling.warp_m),
         };
-        let staged = if spec.mma == Mma::Wmma { spec.acc } else { spec.out };
+        let staged = match spec.mma {
+            _ if fused::is_on(spec) => Dtype::F32,
+            Mma::Wmma => spec.acc,
+            _ => spec.out,
+        };
         let vectors = length * spec.out.bytes() / VECTOR_BYTES;
         let lanes = (1..=vectors.clamp(1, 32)).rev().find(|lanes| vectors.is_multiple_of(*lanes)).unwrap_or(1);
         Self {
@@ -60,6 +64,7 @@ impl Epilogue {
 /// whole sectors of 32 bytes, and subtiles would take the room of stages.
 pub(super) fn staged_bytes(spec: &KernelSpec) -> u32 {
     match spec.mma {
+        _ if fused::is_on(spec) => Dtype::F32.bytes(),
         Mma::Wmma => spec.acc.bytes(),
         _ if doubles::takes(spec) => 0,
         _ => spec.out.bytes(),

@@ -5,6 +5,7 @@ mod boxes;
 mod crew;
 pub(crate) mod doubles;
 mod epilogue;
+pub(crate) mod fused;
 mod kloop;
 mod load;
 mod memory;
@@ -41,6 +42,7 @@ impl WarpPlan {
         let mut errors = PlanErrors::default();
         block::check(spec, arch, &mut errors);
         load::check(spec, arch, &mut errors);
+        fused::check(spec, arch, &mut errors);
         errors.check()?;
         let spec = &if doubles::takes(spec) { doubles::with_shape(spec, arch) } else { *spec };
         // The cheapest tile whose stages fit shared memory; where none does, why the cheapest of all does not.

@@ -12,6 +12,8 @@ use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
 /// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
+/// Registers that a filling loop of one turn takes where fragments are unpacked.
+const DISSOLVED: u32 = 8;
 /// Warps of a CTA that the plan tries by itself, and accepts in a spec.
 const USUAL_WARPS: u32 = 8;
 const MOST_WARPS: u32 = 16;
@@ -85,10 +87,14 @@ impl Tiling {
         let copied = if arch.cp_async { 0 } else { tiling.copied_registers(spec) };
         // Hopper has no FP8 mma.sync: its compiler turns a set of fragments into f16, which takes twice as many.
         let unpacked = if spec.a.is_fp8() { 2 * set } else { 0 };
+        // Of two stages one is filled ahead: the loop that fills has one turn, which the compiler dissolves, so that it keeps
+        // addresses of copies beside fragments that it unpacks.
+        let dissolves = spec.a.is_fp8() && spec.stages == Some(2) && arch.compute_capability == (9, 0);
+        let dissolved = if dissolves && !spec.load.has_roles() { DISSOLVED } else { 0 };
         // Fragments of f64 are aligned groups of up to 16 registers, between which some stay unused.
         let unused = if doubles::takes(spec) { 16 } else { 0 };
-        let overhead = if spec.load.has_roles() { crew::OVERHEAD } else { OVERHEAD };
-        let rest = tiling.accumulators(spec) + set + unpacked + copied + unused + overhead;
+        let overhead = if spec.load.has_roles() { crew::overhead(spec.mma) } else { OVERHEAD };
+        let rest = tiling.accumulators(spec) + set + unpacked + dissolved + copied + unused + overhead;
         // Two sets leave fewer places for aligned groups.
         tiling.registers = rest + set + unused / 2;
         tiling.buffered = tiling.registers <= tiling.most_registers(spec, 1, arch);

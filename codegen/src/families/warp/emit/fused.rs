@@ -1,0 +1,171 @@
+//! The operands of an epilogue's templates: what becomes of sums between the subtile and C.
+
+use serde::Serialize;
+
+use super::super::plan::{VECTOR_BYTES, WarpPlan, fused};
+use crate::epilogue::{At, Held, InputKind, Lines, Program};
+use crate::{Dtype, KernelSpec, Layout, Scale};
+
+/// The register of the full operand's element.
+const TILE: &str = "%f_tile";
+/// The register of the only sum at the end of a line.
+const LAST: &str = "%f_tail";
+
+/// What the templates name.
+#[derive(Serialize)]
+pub(super) struct Fused {
+    /// The register of what both tensors are multiplied by, where that is one number.
+    factors: Option<&'static str>,
+    uniform: Vec<String>,
+    pointers: Vec<Pointer>,
+    /// A line's elements of vectors, and what is computed of them.
+    line: Vec<Load>,
+    line_lines: Vec<String>,
+    /// Bytes of an element of the full operand, and its address.
+    tile: Option<Tile>,
+    /// The elements of a lane's 16 bytes of C, and the one at the end of a line.
+    elements: Vec<Element>,
+    last: Element,
+}
+
+/// The address of a parameter.
+#[derive(Serialize)]
+struct Pointer {
+    register: String,
+    symbol: String,
+}
+
+#[derive(Serialize)]
+struct Tile {
+    pointer: String,
+    bytes: u32,
+}
+
+/// The element of a vector, or of the full operand.
+#[derive(Serialize)]
+struct Load {
+    pointer: String,
+    bytes: u32,
+    /// Bytes from where the lane's elements begin.
+    from: u32,
+    bits: u32,
+    /// Where it is loaded to, and how it becomes an f32 there.
+    raw: String,
+    to: String,
+    widening: &'static str,
+}
+
+#[derive(Serialize)]
+struct Element {
+    loads: Vec<Load>,
+    lines: Vec<String>,
+    tile: Option<Load>,
+    results: Vec<String>,
+}
+
+impl Fused {
+    pub(super) fn new(plan: &WarpPlan) -> Option<Self> {
+        let spec = &plan.spec;
+        let program = fused::program(spec);
+        let count = VECTOR_BYTES / spec.out.bytes();
+        let elements = (0..count).map(|number| (number, format!("%f_out{number}")));
+        fused::is_on(spec).then(|| Self {
+            factors: (spec.scale == Scale::Tensor).then_some("%f_factor"),
+            pointers: pointers(spec, program),
+            uniform: program.map_or(vec![], |program| of(program).uniform()),
+            line: line(spec, program),
+            line_lines: program.map_or(vec![], |program| of(program).row(0)),
+            tile: program.and_then(full).map(|(at, dtype)| Tile { pointer: pointer(at), bytes: dtype.bytes() }),
+            elements: elements.map(|(number, acc)| Element::new(spec, program, number, &acc)).collect(),
+            last: Element::new(spec, program, 0, LAST),
+        })
+    }
+}
+
+impl Element {
+    /// Element `number` of those of a lane, whose sum is in `acc`.
+    fn new(spec: &KernelSpec, program: Option<&'static Program>, number: u32, acc: &str) -> Self {
+        let mut loads: Vec<Load> = along(spec).map(|side| Load::factor(side, "%f_along_factor", number)).collect();
+        let scaled = match spec.scale {
+            Scale::Unscaled | Scale::Block => vec![],
+            Scale::Tensor => vec![format!("mul.f32 {acc}, {acc}, %f_factor")],
+            Scale::RowCol => ["line", "along"].map(|of| format!("mul.f32 {acc}, {acc}, %f_{of}_factor")).to_vec(),
+        };
+        let Some(program) = program else { return Self { loads, lines: vec![], tile: None, results: scaled } };
+        let lines = of(program);
+        loads.extend(inputs(program, |at| lines.column_input(at, 0), |bytes| number * bytes));
+        let results = lines.element(&At { acc, row: 0, column: 0, tile: TILE });
+        Self {
+            loads,
+            lines: lines.column(0),
+            tile: full(program)
+                .map(|(at, dtype)| Load::new(pointer(at), at, dtype, TILE.to_owned(), number * dtype.bytes())),
+            results: [scaled, results].concat(),
+        }
+    }
+}
+
+/// A line has values of one row and one column at a time.
+fn of(program: &'static Program) -> Lines {
+    Lines::new(program, Held { rows: 1, columns: 1 })
+}
+
+/// The full operand: the number of its parameter, and its type.
+fn full(program: &Program) -> Option<(usize, Dtype)> {
+    program.inputs().iter().enumerate().find_map(|(at, input)| match input.kind {
+        InputKind::Dense(dtype) => Some((at, dtype)),
+        _ => None,
+    })
+}
+
+fn pointers(spec: &KernelSpec, program: Option<&'static Program>) -> Vec<Pointer> {
+    let factors = (spec.scale != Scale::Unscaled).then_some(["a", "b"]).into_iter().flatten();
+    let factors =
+        factors.map(|side| Pointer { register: format!("%rd_scale_{side}"), symbol: format!("scale_{side}") });
+    let inputs = program.map_or(&[][..], Program::inputs).iter().enumerate();
+    let inputs = inputs.filter(|(_, input)| !matches!(input.kind, InputKind::Scalar));
+    factors.chain(inputs.map(|(at, input)| Pointer { register: pointer(at), symbol: input.symbol.clone() })).collect()
+}
+
+/// What is loaded once for a line: the factor of its row (or column), and elements of vectors.
+fn line(spec: &KernelSpec, program: Option<&'static Program>) -> Vec<Load> {
+    let across = along(spec).map(|side| Load::factor(if side == "a" { "b" } else { "a" }, "%f_line_factor", 0));
+    let vectors = program.map(|program| inputs(program, |at| of(program).row_input(at, 0), |_| 0));
+    across.chain(vectors.into_iter().flatten()).collect()
+}
+
+/// The operand whose factors differ along a line.
+fn along(spec: &KernelSpec) -> impl Iterator<Item = &'static str> {
+    let side = if spec.c_layout == Layout::RowMajor { "b" } else { "a" };
+    (spec.scale == Scale::RowCol).then_some(side).into_iter()
+}
+
+impl Load {
+    /// An f32 factor of operand `side`.
+    fn factor(side: &str, to: &str, number: u32) -> Self {
+        Self::new(format!("%rd_scale_{side}"), 0, Dtype::F32, to.to_owned(), number * Dtype::F32.bytes())
+    }
+
+    fn new(pointer: String, at: usize, dtype: Dtype, to: String, from: u32) -> Self {
+        let bytes = dtype.bytes();
+        let (raw, widening) = match dtype {
+            Dtype::F32 => (to.clone(), ""),
+            Dtype::BF16 => (format!("%h_raw{at}"), "bf16"),
+            _ => (format!("%h_raw{at}"), "f16"),
+        };
+        Self { pointer, bytes, from, bits: 8 * bytes, raw, to, widening }
+    }
+}
+
+/// The loads of the vectors that `register` has a place for.
+fn inputs(program: &Program, register: impl Fn(usize) -> Option<String>, from: impl Fn(u32) -> u32) -> Vec<Load> {
+    let load = |(at, kind): (usize, InputKind)| {
+        let dtype = kind.dtype();
+        Some(Load::new(pointer(at), at, dtype, register(at)?, from(dtype.bytes())))
+    };
+    program.inputs().iter().map(|input| input.kind).enumerate().filter_map(load).collect()
+}
+
+fn pointer(input: usize) -> String {
+    format!("%rd_vector{input}")
+}
