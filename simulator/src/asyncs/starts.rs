@@ -23,7 +23,7 @@ impl TensorMapDesc {
                 ALIGNMENT / size
             ));
         }
-        let to_global = matches!(way, Way::ToGlobal | Way::Reduce(_));
+        let to_global = matches!(way, Way::ToGlobal | Way::Reduce(_)) && self.im2col.is_none();
         let negative = coords[..rank].iter().position(|c| *c < 0).filter(|_| to_global)?;
         Some(format!(
             "coordinate {negative} of a copy to global memory is {}: what is in front of the tensor is not left out, as behind its end, but \

@@ -46,6 +46,8 @@ impl Sources<'_> {
             Pure::Int(f, ty) => {
                 let m = mask(ty.bits());
                 match f {
+                    // Carries do not go from one half to the other.
+                    _ if matches!(ty, Ty::U16x2 | Ty::S16x2) => return None,
                     IntFn::Add => self.two(|a, b| a.wrapping_add(b) & m),
                     IntFn::Sub => self.two(|a, b| a.wrapping_sub(b) & m),
                     IntFn::And => self.two(|a, b| a & b & m),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::operand::{Addr, PredSrc, Reg, Src};
 use super::target::{Level, available_name};
-use super::types::{Space, Special, Ty};
+use super::types::{Space, Special, Ty, WITHOUT_VALUE};
 use crate::parse::ast::{Instr, Name, Operand, OperandKind};
 use crate::parse::{ParseError, Parsed, Span};
 
@@ -234,6 +234,11 @@ impl<'a> Context<'a> {
                 Some((_, declared)) => {
                     self.error(o.span, format!("`{word}` is .{} where .{} is needed", declared.name(), ty.name()))
                 }
+                None if WITHOUT_VALUE.iter().any(|name| word.starts_with(name)) && self.lookup(word).is_none() => self
+                    .error(
+                        o.span,
+                        format!("the special register `{word}` is not modelled: it has no value in a simulation"),
+                    ),
                 None => self.unknown(o.span, word),
             },
         }

@@ -171,6 +171,9 @@ pub(crate) enum Special {
     Clock64,
     Globaltimer,
     GlobaltimerLo,
+    GlobaltimerHi,
+    /// A launch outside graphs: 0.
+    CurrentGraphExec,
     DynamicSmem,
     TotalSmem,
 }
@@ -221,9 +224,16 @@ const SPECIAL: &[(&str, Special, Ty)] = &[
     ("clock64", Special::Clock64, Ty::U64),
     ("globaltimer", Special::Globaltimer, Ty::U64),
     ("globaltimer_lo", Special::GlobaltimerLo, Ty::U32),
+    ("globaltimer_hi", Special::GlobaltimerHi, Ty::U32),
+    ("current_graph_exec", Special::CurrentGraphExec, Ty::U64),
     ("dynamic_smem_size", Special::DynamicSmem, Ty::U32),
     ("total_smem_size", Special::TotalSmem, Ty::U32),
+    ("aggr_smem_size", Special::TotalSmem, Ty::U32),
 ];
+
+/// How the names of special registers begin that have no value here: of a debugger's and a profiler's hardware, and of shared memory that
+/// the system keeps.
+pub(crate) const WITHOUT_VALUE: &[&str] = &["%envreg", "%pm", "%reserved_smem_offset"];
 
 #[cfg(test)]
 mod tests {

@@ -183,6 +183,7 @@ fn refusals_have_a_reason() {
         ("multimem.red.global.add.f32 [%rd0], %f0;", "memory of several GPUs"),
         ("vadd2.s32.s32.s32 %r0, %r1, %r2, %r3;", "video instructions"),
         ("alloca.u64 %rd0, 16;", "local memory has the size"),
+        ("mov.u32 %r0, %envreg1;", "the special register `%envreg1` is not modelled"),
     ] {
         let text = format!(
             "{HEAD}\n.visible .entry k()\n{{\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n.reg .f32 %f<8>;\n{instruction}\nret;\n}}"

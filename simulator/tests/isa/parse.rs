@@ -17,7 +17,7 @@ fn refusal(body: &str) -> String {
 fn errors_name_line_column_and_word() {
     let cases = [
         ("frobnicate.u32 %r0, %r1;", "10:1: the instruction `frobnicate` is not modelled"),
-        ("add.sat.s32 %r0, %r1, %r2;", "10:5: `.sat` of `add.sat.s32` is not modelled here"),
+        ("mul.sat.s32 %r0, %r1, %r2;", "10:5: `.sat` of `mul.sat.s32` is not modelled here"),
         ("add.u32 %r0, %r1;", "10:1: `add.u32` takes 3 operands and has 2"),
         ("add.u32 %r0, %r1, %r9;", "10:19: `%r9` is not declared"),
         ("add.u32 %r0, %r1, %f0;", "10:19: `%f0` is a .f32 register where `add.u32` needs .u32"),
