@@ -32,8 +32,8 @@ pub use plan::Unit;
 pub use plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, Conversion, GradientProblem, GradientSide,
     GradientTiles, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors,
-    Problem, Profile, SddmmTiles, SharedColumns, SplitForm, StagePacking, StridedMap, TensorMap, TensorMapError,
-    TensorMapFault, TensorStrides, TileScheduler, Tiled,
+    Problem, Profile, SddmmTiles, SharedColumns, SharedPairs, SplitForm, StagePacking, StridedMap, TensorMap,
+    TensorMapError, TensorMapFault, TensorStrides, TileScheduler, Tiled,
 };
 pub use spec::{
     Accumulate, Dtype, KernelSpec, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target,

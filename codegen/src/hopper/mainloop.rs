@@ -63,6 +63,8 @@ pub(crate) struct Stage {
     pub(crate) factors: Option<StageFactors>,
     /// Whether the stage has anything for this consumer is known when it is full.
     pub(crate) guard: Option<Guard>,
+    /// Each group is multiplied or not: the lane that reads what a full stage has, and its predicate, as of [`Guard`].
+    pub(crate) quadrants: Option<(&'static str, &'static str)>,
     /// WGMMAs that are committed together.
     pub(crate) groups: Vec<Group>,
 }
@@ -91,6 +93,16 @@ pub(crate) struct StageFactors {
 pub(crate) struct Group {
     pub(crate) wgmmas: Vec<Wgmma>,
     pub(crate) promotions: Vec<Promotion>,
+    pub(crate) guard: Option<GroupGuard>,
+}
+
+/// WGMMAs on one block of either factor, either of which a stage may lack.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct GroupGuard {
+    /// Bits of the blocks in what says which ones a stage has: among this consumer's block rows, and among all.
+    pub(crate) row: u32,
+    pub(crate) column: u32,
+    pub(crate) skip: String,
 }
 
 /// A partial sum that joins one of the tile's.

@@ -84,6 +84,7 @@ impl Parameter {
             Argument::Work if op.is_of_pairs() => {
                 "work tiles {c_row, c_col, first pair * bm + row of a block, pairs}".to_owned()
             }
+            Argument::StageMetadata if op.is_of_pairs() => "records of the pairs of each tile".to_owned(),
             Argument::Maps => "tensor maps of each problem".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::Rows(map) => map.operand.words(op).to_owned(),
@@ -194,6 +195,8 @@ pub enum TileScheduler {
     StageMetadata(StagePacking),
     /// A persistent grid: tiles of several block rows, each with the union of their block columns.
     SharedColumns(SharedColumns),
+    /// A persistent grid: tiles of several blocks of a product of two sparse factors, each with the union of their pairs.
+    SharedPairs(SharedPairs),
     /// One CTA for every stored block, row slice and column tile, which adds its product to a C full of zeros.
     CtaPerBlock,
     /// One CTA for so many block rows and a column tile: its threads find their blocks by the block rows' own pointers.
@@ -223,7 +226,7 @@ impl TileScheduler {
     /// Why the host alone lists its work.
     pub(super) const fn listed_by_host(self) -> Option<&'static str> {
         match self {
-            Self::Static | Self::SharedColumns(_) | Self::Sddmm => None,
+            Self::Static | Self::SharedColumns(_) | Self::SharedPairs(_) | Self::Sddmm => None,
             Self::StageMetadata(_) => Some("the kernel reads stage metadata of several block rows a tile"),
             Self::Attention => Some("an attention has a `DeviceMask`, and lists of its own"),
             Self::BlockRows { .. } => {
@@ -285,6 +288,36 @@ pub struct SharedColumns {
     pub block_bytes: u32,
     /// Bytes of B in a stage.
     pub b_bytes: u32,
+}
+
+/// Tiles of several blocks of a product of two sparse factors, which traverse the union of the K of their pairs: each stored
+/// block of either factor is loaded once for all blocks of C that need it.
+///
+/// The kernel's `columns` has a record for every block of K in a tile's union, of `1 + rows + columns` words: {which of its
+/// blocks are multiplied: a bit for each block row of the tile from bit 0 on, one for each block column from bit
+/// [`SharedPairs::COLUMN_BIT`] on; the number of A's block of each block row; that of B's block of each block column}. A work
+/// tile has the 16 words of [`SharedColumns`], with the first row of C of each consumer in place of each block row, and the second four not used. A tile without pairs has one record of
+/// zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPairs {
+    /// Block rows of a tile: at most 4.
+    pub rows: u32,
+    /// Block columns of a tile.
+    pub columns: u32,
+    /// Consumers of a tile: each has as many block rows, one behind another where they are several.
+    pub consumers: u32,
+    /// Bytes of a block of A, and of B, in a stage.
+    pub bytes: (u32, u32),
+}
+
+impl SharedPairs {
+    /// The first bit of a record's first word that stands for a block column.
+    pub const COLUMN_BIT: u32 = 4;
+
+    /// Words of a record.
+    pub const fn record(&self) -> u32 {
+        1 + self.rows + self.columns
+    }
 }
 
 impl SharedColumns {

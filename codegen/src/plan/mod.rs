@@ -28,8 +28,8 @@ pub use error::{PlanError, PlanErrors};
 pub(crate) use kernel::KernelPlan;
 pub(crate) use kloop::KLoop;
 pub use launch::{
-    Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SharedColumns, SplitForm,
-    StagePacking, TileScheduler,
+    Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SharedColumns, SharedPairs,
+    SplitForm, StagePacking, TileScheduler,
 };
 pub use operand::Operand;
 pub use profile::{KernelKind, Multicast, Profile, Unit};

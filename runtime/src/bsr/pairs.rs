@@ -19,6 +19,10 @@ pub(crate) struct Pairs {
     width: usize,
     /// Blocks in a row of C, where all of them are written.
     columns: Option<usize>,
+    /// The block columns of each row of C whose blocks are numbered.
+    rows_of_c: Vec<Vec<u32>>,
+    /// The block of K of each of B's blocks.
+    depths: Vec<u32>,
 }
 
 impl Pairs {
@@ -31,19 +35,20 @@ impl Pairs {
         let mut places = Places { row_ptr: vec![0], b_blocks: vec![], a_blocks: vec![] };
         // Of the current row of C: where the pairs of each of its columns go, if any do.
         let mut lists: Vec<Option<usize>> = vec![None; columns];
+        let mut rows_of_c = Vec::with_capacity(a.block_rows());
         for row in 0..a.block_rows() {
-            let stored: Box<dyn Iterator<Item = usize>> = match c {
-                Some(c) => Box::new(c.col_idx()[c.blocks_of(row)].iter().map(|column| *column as usize)),
-                None => Box::new(0..columns),
+            let stored: Vec<u32> = match c {
+                Some(c) => c.col_idx()[c.blocks_of(row)].iter().map(|column| *column as u32).collect(),
+                None => (0..columns as u32).collect(),
             };
             lists.fill(None);
-            let mut count = 0;
-            for column in stored {
-                lists[column] = Some(count);
-                count += 1;
+            for (place, column) in stored.iter().enumerate() {
+                lists[*column as usize] = Some(place);
             }
-            places.add_row((a, b), row, &lists, count)?;
+            places.add_row((a, b), row, &lists, stored.len())?;
+            rows_of_c.push(stored);
         }
+        let depths = (0..b.block_rows()).flat_map(|row| vec![row as u32; b.blocks_of(row).len()]).collect();
         let Places { row_ptr, b_blocks, a_blocks } = places;
         let (bm, bk) = a.block();
         let blocks = row_ptr.len() - 1;
@@ -56,6 +61,8 @@ impl Pairs {
             rows,
             width: b.block().1,
             columns: c.is_none().then_some(columns),
+            rows_of_c,
+            depths,
         })
     }
 
@@ -72,6 +79,19 @@ impl Pairs {
     /// Stored elements of A.
     pub(crate) fn stored(&self) -> usize {
         self.stored
+    }
+
+    /// The block columns of the blocks of C in each of its rows of blocks, whose numbers follow each other.
+    pub(crate) fn rows_of_c(&self) -> &[Vec<u32>] {
+        &self.rows_of_c
+    }
+
+    /// The pairs of a block of C: the block of K, the number of A's block, that of B's.
+    pub(crate) fn of_block(&self, block: usize) -> impl Iterator<Item = [u32; 3]> + '_ {
+        self.index.blocks_of(block).map(|at| {
+            let of_b = self.index.col_idx()[at] as u32;
+            [self.depths[of_b as usize], self.a_blocks[at] as u32, of_b]
+        })
     }
 
     /// Columns of C in a block.

@@ -70,6 +70,7 @@ fn block_rows_of_tile(plan: &Plan) -> f64 {
     match plan.tile_scheduler() {
         TileScheduler::SharedColumns(form) => f64::from(form.pack),
         TileScheduler::StageMetadata(packing) => f64::from(packing.pack),
+        TileScheduler::SharedPairs(form) => f64::from(form.rows),
         _ => f64::from(plan.cluster_tile().rows) / f64::from(plan.cluster_tile().block_rows.max(1)),
     }
 }

@@ -18,6 +18,7 @@ mod pairs;
 mod plan;
 mod sddmm;
 mod shared_columns;
+mod shared_pairs;
 mod similar_rows;
 mod split_k;
 mod split_rows;
@@ -103,7 +104,8 @@ impl WorkLists {
                     stage_metadata: work.into_columns(),
                 }
             }
-            TileScheduler::Attention => Self::default(),
+            // Those of a mask, and of two patterns: `of_pairs`.
+            TileScheduler::Attention | TileScheduler::SharedPairs(_) => Self::default(),
             TileScheduler::BlockRows { rows } => {
                 let columns = n.div_ceil(plan.cluster_tile().columns as usize);
                 let row_ptr = BlockIndex::new(plan, structure).row_ptr;

@@ -1,16 +1,19 @@
 //! The work of a product of two block-sparse matrices: the slices of each block of C, with the pairs that it sums.
 
-use bsr_codegen::Plan;
+use bsr_codegen::{Plan, TileScheduler};
 
 use super::columns::group_of_columns;
 use super::split_rows::RowTile;
 use super::tile::WorkTile;
-use super::{BlockIndex, Role, WorkLists, WorkPlan};
+use super::{BlockIndex, Role, WorkLists, WorkPlan, shared_pairs};
 use crate::bsr::Pairs;
 
 impl WorkLists {
     /// Lists the work of a kernel on pairs of blocks, for at most `clusters` clusters at a time.
     pub(crate) fn of_pairs(plan: &Plan, pairs: &Pairs, clusters: u32) -> Self {
+        if let TileScheduler::SharedPairs(form) = plan.tile_scheduler() {
+            return shared_pairs::lists(plan, &form, pairs, clusters);
+        }
         let index = pairs.index();
         let rows = tiles(plan, pairs);
         let work = WorkPlan::of_rows(plan, index, rows, (pairs.width(), clusters), |form, tile| {
@@ -22,13 +25,19 @@ impl WorkLists {
     }
 }
 
+/// Columns of tiles that are computed together.
+pub(super) fn group_of_pairs(plan: &Plan, pairs: &Pairs) -> usize {
+    let columns = pairs.columns();
+    // Rows of B that are stored under a column of C, on average.
+    let depth = pairs.index().cols() / columns.max(1);
+    group_of_columns(plan, pairs.stored(), depth, columns * pairs.width())
+}
+
 /// The tiles with their costs, in groups of columns of C that share blocks of B in L2.
 fn tiles(plan: &Plan, pairs: &Pairs) -> Vec<(WorkTile, u64)> {
-    let (form, index) = (plan.cluster_tile(), pairs.index());
-    let (columns, blocks) = (pairs.columns(), index.block_rows());
-    // Rows of B that are stored under a column of C, on average.
-    let depth = index.cols() / columns.max(1);
-    let group = group_of_columns(plan, pairs.stored(), depth, columns * pairs.width());
+    let form = plan.cluster_tile();
+    let (columns, blocks) = (pairs.columns(), pairs.index().block_rows());
+    let group = group_of_pairs(plan, pairs);
     let mut tiles = Vec::with_capacity(blocks * form.block_rows.div_ceil(form.rows) as usize);
     for first in (0..columns).step_by(group.max(1)) {
         for row in 0..blocks / columns.max(1) {

@@ -11,7 +11,7 @@ use super::{
 use crate::Structure;
 
 /// Block rows that a work tile has room for.
-const MOST: usize = SharedColumns::MASK_BITS as usize;
+pub(super) const MOST: usize = SharedColumns::MASK_BITS as usize;
 
 /// The lists of one launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,18 +24,18 @@ pub(super) struct SharedWork {
 
 /// Some block rows under one column of tiles, or a part of their K.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct SharedTile {
-    c_col: u32,
+pub(super) struct SharedTile {
+    pub(super) c_col: u32,
     /// Its words of the unions.
-    first: u32,
-    count: u32,
-    c_rows: [u32; MOST],
-    a_rows: [u32; MOST],
-    role: Role,
+    pub(super) first: u32,
+    pub(super) count: u32,
+    pub(super) c_rows: [u32; MOST],
+    pub(super) a_rows: [u32; MOST],
+    pub(super) role: Role,
 }
 
 impl SharedTile {
-    fn words(&self) -> [u32; SharedColumns::WORDS] {
+    pub(super) fn words(&self) -> [u32; SharedColumns::WORDS] {
         let mut words = [0; SharedColumns::WORDS];
         words[..3].copy_from_slice(&[self.c_col, self.first, self.count]);
         words[4..8].copy_from_slice(&self.c_rows);

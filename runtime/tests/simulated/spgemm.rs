@@ -60,6 +60,45 @@ proptest! {
     }
 }
 
+/// Tiles of several blocks of C: whatever takes part in a stage, results are those of a dense factor.
+#[test]
+fn blocks_that_share_a_tile_are_right() {
+    for (seed, (spec, (m, n, k), density)) in [
+        ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4", (700, 450, 400), 0.3),
+        ("op = dss, bm = 64, bn = 64, bk = 32, pack = 3", (333, 129, 200), 0.5),
+        ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4", (64, 64, 64), 1.0),
+        ("op = dss, bm = 64, bn = 64, bk = 64, pack = 2", (300, 300, 300), 0.0),
+        ("op = dss, bm = 128, bn = 128, bk = 128, pack = 2", (400, 300, 600), 0.5),
+        ("op = sss, bm = 128, bn = 128, bk = 128, pack = 2", (400, 300, 600), 0.5),
+        ("op = sss, bm = 64, bn = 64, bk = 64, pack = 3", (400, 300, 400), 0.3),
+        ("op = sss, bm = 64, bn = 32, bk = 48, pack = 2", (129, 100, 97), 1.0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let kernel = kernel(spec).with_clusters(3);
+        let of = *kernel.plan().spec();
+        let [bm, bn, bk] = [of.bm, of.bn, of.bk].map(|side| side as usize);
+        let seed = seed as u64;
+        let (a, b) = (blocks(m, k, (bm, bk), density, seed), blocks(k, n, (bk, bn), density, seed + 50));
+        let options = Options { schedule: Schedule::Scrambled, seed, ..Options::default() };
+        let close = |got: &[f64], want: &[f64]| {
+            let mut both = got.iter().zip(want);
+            assert!(both.all(|(got, want)| (got - want).abs() <= 0.02 * want.abs().max(8.0)), "{spec}");
+        };
+        if of.op.stores_blocks() {
+            let c = Pattern::Random(0.6).structure(m, n, (bm, bn), seed + 2).unwrap();
+            let (results, report) = kernel.multiply::<f16, _>((&a, &b, &c), &options).unwrap();
+            assert!(report.is_clean(), "{spec}: {:?}", report.findings);
+            close(&widened(&results.c), &want(&a, &b, &c));
+        } else {
+            let (results, report) = kernel.multiply::<f16, _>((&a, &b), &options).unwrap();
+            assert!(report.is_clean(), "{spec}: {:?}", report.findings);
+            close(&results.c.to_f64(), &reference::multiply(&a, &b.to_dense(ROW)).unwrap());
+        }
+    }
+}
+
 #[test]
 fn blocks_of_c_without_a_pair_are_zero() {
     let [dense, sparse] = ["dss", "sss"].map(|op| kernel(&format!("op = {op}, bm = 64, bn = 32, bk = 32")));

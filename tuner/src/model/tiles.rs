@@ -62,16 +62,17 @@ impl Tiles {
             | TileScheduler::Attention => Arc::default(),
             TileScheduler::StageMetadata(packing) => shape.column_lists(plan, Rows::Neighbours(packing.pack)),
             TileScheduler::SharedColumns(form) => shape.column_lists(plan, Rows::Likest(form.pack)),
-            TileScheduler::Static => shape.column_lists(plan, Rows::Neighbours(1)),
+            TileScheduler::Static | TileScheduler::SharedPairs(_) => shape.column_lists(plan, Rows::Neighbours(1)),
         };
         let counts = match plan.tile_scheduler() {
             TileScheduler::Sddmm => plan.sddmm_tiles().map(|form| sddmm(plan, profile, view, shape, &form)),
             TileScheduler::StageMetadata(packing) => Some(swap_ab(plan, profile, view, shape, &packing)),
             TileScheduler::SharedColumns(form) => Some(packed(plan, profile, view, shape, &form)),
             TileScheduler::CtaPerBlock => Some(single_blocks(plan, profile, view, shape)),
-            TileScheduler::Static | TileScheduler::BlockRows { .. } | TileScheduler::Attention => {
-                Some(block_rows(plan, profile, view, shape))
-            }
+            TileScheduler::Static
+            | TileScheduler::SharedPairs(_)
+            | TileScheduler::BlockRows { .. }
+            | TileScheduler::Attention => Some(block_rows(plan, profile, view, shape)),
         };
         let column = counts.unwrap_or_default();
         let sampled = matches!(plan.tile_scheduler(), TileScheduler::Sddmm);

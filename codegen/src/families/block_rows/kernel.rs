@@ -42,6 +42,9 @@ impl KernelPlan for BlockRowsPlan {
         }
         let cover = match t.pack {
             1 => format!("a block is {} = {} / {} row slices", v.rows / t.cta_m, v.rows, t.cta_m),
+            pack if s.op.is_of_pairs() => {
+                format!("{pack} block rows of {} rows, over the union of their pairs", v.rows)
+            }
             pack => format!("{pack} block rows of {} rows, over the union of their block columns", v.rows),
         };
         let shared = match t.cluster {
@@ -60,7 +63,7 @@ impl KernelPlan for BlockRowsPlan {
             row("CTA tile", format!("{} x {}", t.cta_m, t.cta_n), cover),
             row("cluster", t.cluster.to_string(), shared),
             row("consumers", format!("{consumers} x ({} x {})", t.wg_m, t.wg_n), divided),
-            row("WGMMA", format!("m64n{}k{unit}", t.wg_n), product),
+            row("WGMMA", format!("m64n{}k{unit}", self.instruction_n()), product),
         ]);
         let share = format!("{} x {} {} / 128 threads", t.wg_m, t.wg_n, s.acc);
         let [threads, accumulators, registers] = table::roles(&t.roles, (self.accumulators(), share));
@@ -107,9 +110,10 @@ impl KernelPlan for BlockRowsPlan {
     }
 
     fn tile_scheduler(&self) -> TileScheduler {
-        match self.tiling.pack {
-            1 => TileScheduler::Static,
-            _ => TileScheduler::SharedColumns(self.shared_columns()),
+        match (self.shared_pairs(), self.tiling.pack) {
+            (Some(pairs), _) => TileScheduler::SharedPairs(pairs),
+            (None, 1) => TileScheduler::Static,
+            (None, _) => TileScheduler::SharedColumns(self.shared_columns()),
         }
     }
 
@@ -153,7 +157,7 @@ impl KernelPlan for BlockRowsPlan {
             cta_n: t.cta_n,
             consumers: t.roles.consumers,
             share: (t.wg_m, t.wg_n),
-            instruction_n: t.wg_n,
+            instruction_n: self.instruction_n(),
             stages: self.memory.ring.stages,
             stage_k: k.k_step * k.sub_stages,
             held_k: k.k_step * k.steps,

@@ -36,6 +36,24 @@ const KNOBS: [&str; 9] = [
     "split = 3, swizzle = 64",
 ];
 
+/// Tiles of several blocks of C.
+const SHARED: [&str; 14] = [
+    "op = dss, bm = 128, bn = 128, bk = 128, pack = 2",
+    "op = sss, bm = 128, bn = 128, bk = 128, pack = 2",
+    "op = dss, bm = 64, bn = 64, bk = 64, pack = 2",
+    "op = dss, bm = 64, bn = 64, bk = 64, pack = 3",
+    "op = dss, bm = 64, bn = 64, bk = 64, pack = 4",
+    "op = sss, bm = 64, bn = 64, bk = 64, pack = 2, dtype = bf16",
+    "op = sss, bm = 64, bn = 128, bk = 64, pack = 3, pdl = on",
+    "op = dss, bm = 64, bn = 64, bk = 112, pack = 4, dtype = bf16, out = f32",
+    "op = dss, bm = 64, bn = 64, bk = 32, pack = 4, stages = 3, swizzle = 64",
+    "op = dss, bm = 64, bn = 256, bk = 32, pack = 2, out = f32",
+    "op = dss, bm = 128, bn = 64, bk = 80, pack = 2, schedule = strided, k_step = 48",
+    "op = dss, bm = 64, bn = 64, bk = 64, pack = 4, c_layout = col",
+    "op = dss, bm = 64, bn = 64, bk = 64, pack = 4, beta = on",
+    "op = sss, bm = 128, bn = 64, bk = 64, pack = 2, epilogue = \"|x: Bsr<f16>, alpha: f32| alpha * acc * x\"",
+];
+
 const REFUSED: [&str; 18] = [
     "op = dss, bm = 32, bn = 64, bk = 64",
     "op = dss, bm = 64, bn = 40, bk = 64",
@@ -44,7 +62,7 @@ const REFUSED: [&str; 18] = [
     "op = dss, bm = 64, bn = 64, bk = 64, dtype = f32",
     "op = dss, bm = 64, bn = 64, bk = 64, transpose = on",
     "op = dss, bm = 64, bn = 64, bk = 64, swap = on",
-    "op = dss, bm = 64, bn = 64, bk = 64, swap = off, pack = 2",
+    "op = dss, bm = 64, bn = 64, bk = 64, swap = off, pack = 5",
     "op = dss, bm = 64, bn = 64, bk = 64, batch = on",
     "op = dss, bm = 64, bn = 64, bk = 64, permute = on",
     "op = dss, bm = 64, bn = 64, bk = 64, cluster = 2",
@@ -80,6 +98,7 @@ fn matrix() -> Vec<Plan> {
         let (op, epilogue) = EPILOGUES[i % EPILOGUES.len()];
         plans.extend(try_plan(&joined(&[&format!("op = {op}"), &block, epilogue])).ok());
     }
+    plans.extend(SHARED.into_iter().map(plan));
     plans
 }
 
@@ -103,6 +122,8 @@ fn text() {
     let shared = plan("op = sss, bm = 512, bn = 128, bk = 64, cluster = 2").ptx();
     golden("spgemm_cluster", section(shared.text(), "Producer"));
     let [dense, blocks] = [whole, &whole.replace("dss", "sss")].map(|text| plan(text).ptx());
+    let quadrants = plan("op = dss, bm = 64, bn = 64, bk = 64, pack = 4").ptx();
+    golden("spgemm_quadrants", section(quadrants.text(), "Producer"));
     golden("spgemm_blocks", &added(blocks.text(), dense.text()));
 }
 

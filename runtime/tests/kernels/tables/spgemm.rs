@@ -36,7 +36,7 @@ impl fmt::Display for Row {
 type Case = (&'static str, (usize, usize, usize), [f64; 3]);
 
 /// Whole and ragged, gathered and divided blocks, every kind of epilogue, divided K, clusters; empty and full factors.
-const ROWS: [Case; 20] = [
+const ROWS: [Case; 32] = [
     ("op = dss, bm = 128, bn = 128, bk = 128", (512, 512, 512), [0.5, 0.5, 1.0]),
     ("op = sss, bm = 128, bn = 128, bk = 128", (512, 512, 512), [0.5, 0.5, 0.5]),
     ("op = dss, bm = 64, bn = 64, bk = 64, dtype = bf16", (500, 300, 700), [0.5, 0.25, 1.0]),
@@ -54,6 +54,26 @@ const ROWS: [Case; 20] = [
     ("op = sss, bm = 64, bn = 64, bk = 64, pdl = on, stages = 2", (500, 200, 600), [0.5, 0.5, 0.5]),
     ("op = dss, bm = 64, bn = 64, bk = 64", (200, 200, 200), [0.0, 1.0, 1.0]),
     ("op = sss, bm = 64, bn = 64, bk = 64", (200, 200, 200), [1.0, 0.0, 1.0]),
+    ("op = dss, bm = 128, bn = 128, bk = 128, pack = 2", (700, 500, 600), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 128, bn = 128, bk = 128, pack = 2", (700, 500, 600), [0.5, 0.5, 0.7]),
+    ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4", (700, 500, 600), [0.25, 0.25, 1.0]),
+    ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4, out = f32", (500, 700, 2000), [0.6, 0.6, 1.0]),
+    ("op = dss, bm = 64, bn = 64, bk = 112, pack = 4, dtype = bf16, c_layout = col", (300, 200, 900), [0.5, 0.4, 1.0]),
+    ("op = dss, bm = 64, bn = 64, bk = 64, pack = 3, pdl = on", (300, 500, 600), [0.4, 0.4, 1.0]),
+    ("op = dss, bm = 64, bn = 64, bk = 32, pack = 2, schedule = strided", (300, 500, 600), [0.4, 0.4, 1.0]),
+    ("op = sss, bm = 64, bn = 64, bk = 64, pack = 3, dtype = bf16", (500, 500, 600), [0.3, 0.3, 0.4]),
+    ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4", (200, 200, 200), [0.0, 1.0, 1.0]),
+    ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4, beta = on", (300, 300, 300), [0.5, 0.5, 1.0]),
+    (
+        "op = dss, bm = 64, bn = 64, bk = 64, pack = 2, epilogue = \"|bias: Rows<f32>, gate: Cols<f32>| (acc * gate + bias, row_max(acc))\"",
+        (300, 300, 300),
+        [0.5, 0.5, 1.0],
+    ),
+    (
+        "op = sss, bm = 128, bn = 64, bk = 64, pack = 2, epilogue = \"|x: Bsr<f16>, alpha: f32| alpha * acc + x\"",
+        (300, 300, 300),
+        [0.5, 0.5, 0.5],
+    ),
     ("op = dss, bm = 128, bn = 128, bk = 64, beta = on", (300, 300, 300), [0.5, 0.5, 1.0]),
     (
         "op = dss, bm = 128, bn = 64, bk = 64, epilogue = \"|bias: Rows<f32>, gate: Cols<f32>| (acc * gate + bias, row_max(acc))\"",

@@ -64,14 +64,18 @@ pub(super) fn mainloop(plan: &BlockRowsPlan, subtiles: &[store::Subtile]) -> Mai
         requests: e.has_tile && !plan.spec.split.is_on(),
     };
     let (a, b) = (plan.view.sparse_type, plan.view.dense_type);
-    let instruction = (shape(t.wg_n, plan.spec.acc, (a, b)), modifiers(a, (plan.a.major, plan.b.major)));
+    let instruction = (shape(plan.instruction_n(), plan.spec.acc, (a, b)), modifiers(a, (plan.a.major, plan.b.major)));
     Mainloop::new(&order, instruction, subtiles, |index, label, first| stage(plan, index, label, first))
 }
 
 fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage {
     let k = &plan.kloop;
     let width = k.width(index);
-    let groups = if plan.precision.promoted { promoted(plan, width, first) } else { vec![direct(plan, width, first)] };
+    let groups = match (plan.has_quadrants(), plan.precision.promoted) {
+        (true, _) => super::quadrants::groups(plan, width, &label),
+        (false, true) => promoted(plan, width, first),
+        (false, false) => vec![direct(plan, width, first)],
+    };
     let comment = match (first, k.sub_stages, k.steps) {
         (true, ..) => format!("The first stage of a tile, {} of K, overwrites the accumulators.", width * k.sub_stages),
         (_, 1, 1) => format!("The next block: {width} of K."),
@@ -80,12 +84,13 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
         (_, sub_stages, _) => format!("The next stage: {sub_stages} blocks of {width} of K."),
     };
     let reader = if plan.tiling.cluster > 1 { ("%r_rank", "%p_own") } else { ("0", "%p_release") };
-    let guard = (plan.tiling.pack > 1).then(|| Guard {
+    let quadrants = plan.has_quadrants().then_some(reader);
+    let guard = (plan.tiling.pack > 1 && !plan.has_quadrants()).then(|| Guard {
         skip: label.replace("$full", "$skip"),
         join: label.replace("$full", "$join"),
         reader,
     });
-    Stage { label: Some(label), comment, groups, guard, factors: scale::stage_factors(plan) }
+    Stage { label: Some(label), comment, groups, guard, quadrants, factors: scale::stage_factors(plan) }
 }
 
 /// All products of a stage, added to the tile's accumulators by the tensor core.
@@ -102,7 +107,7 @@ fn direct(plan: &BlockRowsPlan, width: u32, first: bool) -> Group {
             }
         })
         .collect();
-    Group { wgmmas, promotions: vec![] }
+    Group { wgmmas, promotions: vec![], guard: None }
 }
 
 /// A stage's products, row group by row group, summed by themselves and added to the tile's accumulators in f32.
@@ -114,13 +119,13 @@ fn promoted(plan: &BlockRowsPlan, width: u32, first: bool) -> Vec<Group> {
                 Wgmma::new(partials.list(), place(plan, sub_stage, at, rows), (sub_stage, at) == (0, 0))
             })
             .collect();
-        Group { wgmmas, promotions: scale::promotions(plan, rows, &partials, first) }
+        Group { wgmmas, promotions: scale::promotions(plan, rows, &partials, first), guard: None }
     };
     (0..plan.tiling.row_groups()).map(group).collect()
 }
 
 /// The WGMMA-deep slices of a stage: sub-stage, element of K within it.
-fn slices(plan: &BlockRowsPlan, width: u32) -> impl Iterator<Item = (u32, u32)> {
+pub(super) fn slices(plan: &BlockRowsPlan, width: u32) -> impl Iterator<Item = (u32, u32)> {
     let unit = wgmma_k(plan.spec.a) as usize;
     (0..plan.kloop.sub_stages).flat_map(move |sub_stage| (0..width).step_by(unit).map(move |at| (sub_stage, at)))
 }

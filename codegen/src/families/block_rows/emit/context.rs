@@ -6,6 +6,7 @@ use super::super::plan::{BlockRowsPlan, Share, Tiling};
 use super::consumer::Consumer;
 use super::fused::{Emitter, Fused};
 use super::packed::Packed;
+use super::pairs::Pairs;
 use super::producer::Producer;
 use super::scale::Finish;
 use super::staging::StagingContext;
@@ -27,6 +28,8 @@ pub(super) struct Context {
     producer: Producer,
     /// Several block rows share the CTA tile.
     packed: Option<Packed>,
+    /// Blocks of a product of two sparse factors share the CTA tile.
+    pairs: Option<Pairs>,
     consumer: Consumer,
     mainloop: Mainloop<store::Subtile>,
     work_tile: work_tile::WorkTile,
@@ -100,6 +103,7 @@ impl Context {
             cluster: cluster(plan),
             producer: Producer::new(plan),
             packed: Packed::new(plan),
+            pairs: Pairs::new(plan),
             consumer: Consumer::new(plan),
             mainloop: super::consumer::mainloop(plan, &subtiles),
             work_tile: work_tile::WorkTile::new(plan),

@@ -24,6 +24,8 @@ pub(super) struct Packed {
     /// The first sum of each consumer, for one without a block.
     sums: Vec<String>,
     zero: &'static str,
+    /// A consumer has so many block rows, each with several blocks of C: its sums are zero when a tile begins.
+    quadrants: Option<u32>,
     steps: Vec<Step>,
 }
 
@@ -77,6 +79,7 @@ impl Packed {
             rows_per_line_shift: plan.a.rows_per_line.trailing_zeros(),
             members: (0..t.pack).map(member).collect(),
             sums: (0..plan.accumulators()).map(|i| sums.name(i)).collect(),
+            quadrants: plan.has_quadrants().then(|| t.row_groups()),
             zero: if sums.is_f32() { "mov.f32" } else { "mov.u32" },
             steps: (0..k.steps).map(step).collect(),
         })

@@ -1,13 +1,14 @@
 //! The parameters of a launch: tensor maps of A, B and C, the work plan, the scales.
 
-use super::BlockRowsPlan;
 use super::tiling::Share;
+use super::{BlockRowsPlan, pairs};
 use crate::Scale;
 use crate::hopper::split_k::Workspace;
 use crate::hopper::{fused_plan as fused, permute};
 use crate::plan::Major;
 use crate::plan::{
-    Argument, ClusterTile, Conversion, Operand, Parameter, Parameters, Problem, SharedColumns, SplitForm, TensorMap,
+    Argument, ClusterTile, Conversion, Operand, Parameter, Parameters, Problem, SharedColumns, SharedPairs, SplitForm,
+    TensorMap,
 };
 
 /// Parameters of every kernel: A, B and C, the block columns, the heads, the work tiles.
@@ -44,6 +45,28 @@ impl BlockRowsPlan {
     pub(crate) fn shared_columns(&self) -> SharedColumns {
         let (a, b) = (self.a.bytes() / self.tiling.pack, self.b.bytes());
         SharedColumns { pack: self.tiling.pack, rows: self.view.rows, block_bytes: a, b_bytes: b }
+    }
+
+    /// The tiles of a kernel whose blocks of C share pairs.
+    pub(crate) fn shared_pairs(&self) -> Option<SharedPairs> {
+        let (rows, columns) = (self.tiling.pack, self.tiling.cta_n / self.spec.bn.max(1));
+        let bytes = (self.a.bytes() / rows, self.b.bytes() / columns.max(1));
+        (self.spec.op.is_of_pairs() && rows > 1).then_some(SharedPairs {
+            rows,
+            columns,
+            consumers: self.tiling.roles.consumers,
+            bytes,
+        })
+    }
+
+    /// Whether a consumer has several blocks of C, each of which takes part in a stage or not.
+    pub(crate) fn has_quadrants(&self) -> bool {
+        pairs::has_quadrants(&self.spec, self.tiling.pack)
+    }
+
+    /// Columns of one WGMMA.
+    pub(crate) fn instruction_n(&self) -> u32 {
+        if self.has_quadrants() { self.spec.bn } else { self.tiling.wg_n }
     }
 
     pub(crate) fn split_form(&self) -> Option<SplitForm> {
@@ -124,7 +147,7 @@ impl BlockRowsPlan {
 
     /// Does a second index tell where the blocks of the sparse factor are?
     pub(crate) fn has_block_index(&self) -> bool {
-        self.view.reads_block_columns() || self.spec.op.is_of_pairs()
+        self.view.reads_block_columns() || self.spec.op.is_of_pairs() && self.tiling.pack == 1
     }
 
     /// The problem as B's tensor map describes it: of a sparse B the lines of its stored blocks.

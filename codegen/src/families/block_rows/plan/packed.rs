@@ -1,6 +1,7 @@
 //! Several block rows in one CTA tile (`pack`): each has its own consumer, and the CTA traverses the union of their block
 //! columns, so that it loads a column's part of B once for all of them.
 
+use super::pairs;
 use super::tiling::{Share, Split, Tiling};
 use crate::hopper::{CONSUMER_OVERHEAD, Roles, WGMMA_M, whole_boxes};
 use crate::plan::{PlanError, PlanErrors, SparseTimesDense};
@@ -14,19 +15,20 @@ pub(crate) const MOST: u32 = 3;
 /// The tile of `pack` block rows.
 pub(super) fn tiling(spec: &KernelSpec, view: &SparseTimesDense, pack: u32, arch: &Arch) -> Result<Tiling, PlanErrors> {
     check(spec, view, pack)?;
+    let (consumers, columns) = pairs::consumers(spec, pack);
     let tiling = Tiling {
         cta_m: pack * view.rows,
-        cta_n: spec.bn,
+        cta_n: columns,
         split: Split::Rows,
-        wg_m: view.rows,
-        wg_n: spec.bn,
-        roles: Roles::new(pack, false, arch),
+        wg_m: pack / consumers * view.rows,
+        wg_n: columns,
+        roles: Roles::new(consumers, false, arch),
         partials: 0,
         cluster: 1,
         share: Share::Nothing,
         pack,
     };
-    if !tiling.fits(spec.acc) || !tiling.roles.compiles(spec.acc.registers(spec.bn / 2)) {
+    if !tiling.fits(spec.acc) || !tiling.roles.compiles(spec.acc.registers(columns / 2)) {
         let (rows, bn, roles) = (view.rows, spec.bn, tiling.roles);
         return Err(PlanError::new(
             "bn",
@@ -50,7 +52,7 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
     let mut refuse = |key: &'static str, fact: String, why: &str, help: &str| {
         errors.push(PlanError::new(key, fact, why.to_owned(), help.to_owned()));
     };
-    if !(2..=MOST).contains(&pack) {
+    if !(2..=MOST).contains(&pack) && !(pack == 4 && pairs::has_quadrants(spec, pack)) {
         let why = "each has its own consumer warpgroup; beyond 3 consumers a thread has too few registers for WGMMA";
         refuse("pack", format!("{pack} block rows cannot share a tile"), why, "pack = 2 or 3");
     }
@@ -80,7 +82,7 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
         ("pdl", spec.pdl == crate::Pdl::Early),
         ("scale", spec.scale != Scale::Unscaled),
         ("accumulate", spec.accumulate == Some(crate::Accumulate::Promoted)),
-        ("consumers", spec.consumers.is_some_and(|consumers| consumers != pack)),
+        ("consumers", spec.consumers.is_some_and(|consumers| consumers != pairs::consumers(spec, pack).0)),
         ("k_step", spec.k_step.is_some_and(|k_step| k_step > view.depth)),
     ] {
         if given {

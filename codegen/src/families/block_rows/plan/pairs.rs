@@ -3,9 +3,10 @@
 
 use super::tiling::{Share, Tiling};
 use crate::epilogue::InputKind;
+use crate::hopper::WGMMA_M;
 use crate::hopper::factors::along_k;
 use crate::plan::{PlanError, PlanErrors};
-use crate::{KernelSpec, Layout};
+use crate::{KernelSpec, Layout, Op};
 
 /// Refuses what is not planned for pairs of blocks.
 pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -31,9 +32,14 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         let why = "swap-AB kernels read lists of block rows that share columns, and none of pairs";
         refuse("swap", not("swap = on"), why, "swap = off");
     }
-    if spec.pack.is_some() {
-        let why = "block rows that share a tile share blocks of B, and each block of C has its own";
-        refuse("pack", not("`pack`"), why, "drop `pack`");
+    if spec.pack.is_some() && spec.split.is_on() {
+        let why = "the records of a tile's pairs are not divided among clusters";
+        refuse(
+            "split",
+            format!("split = {} is not supported with `pack` and op = {}", spec.split, spec.op),
+            why,
+            "split = off",
+        );
     }
     if spec.batch.is_on() {
         let why = "the lists of a batch have one index for each problem, and pairs have two";
@@ -86,5 +92,22 @@ pub(super) fn check_cluster(spec: &KernelSpec, tiling: &Tiling, errors: &mut Pla
             ),
             "cluster = 1",
         ));
+    }
+}
+
+/// Columns of a block of which two share a tile: a swizzle span of 16-bit elements, so that each has panels of its own.
+const PAIRED_COLUMNS: u32 = 64;
+
+/// Whether a consumer of a tile of `pack` block rows has several blocks of a dense C, each of which it multiplies or not.
+pub(crate) fn has_quadrants(spec: &KernelSpec, pack: u32) -> bool {
+    let sides = (spec.bm, spec.bn);
+    pack > 1 && spec.op == Op::Dss && sides == (WGMMA_M, PAIRED_COLUMNS) && spec.b.bytes() == 2
+}
+
+/// Consumers of a tile of `pack` block rows, and its columns.
+pub(crate) fn consumers(spec: &KernelSpec, pack: u32) -> (u32, u32) {
+    match has_quadrants(spec, pack) {
+        true => (if pack == 4 { 2 } else { pack }, 2 * spec.bn),
+        false => (pack, spec.bn),
     }
 }

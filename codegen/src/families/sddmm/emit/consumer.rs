@@ -130,7 +130,7 @@ fn mainloop(plan: &SddmmPlan, kind: &Kind, subtiles: &[Subtile]) -> Mainloop<Sub
             false => (Some(label), "the next stage"),
         };
         let comment = format!("{} columns: {what}.", kind.columns);
-        Stage { label, comment, factors: None, guard: None, groups: vec![group(plan, kind, first)] }
+        Stage { label, comment, factors: None, guard: None, quadrants: None, groups: vec![group(plan, kind, first)] }
     })
 }
 
@@ -141,7 +141,7 @@ fn group(plan: &SddmmPlan, kind: &Kind, first: bool) -> Group {
         Wgmma::new(sums(plan, kind.stem).list(0..kind.columns / 2), at, first && k == 0)
     };
     let slices = (0..plan.k_step()).step_by(wgmma_k(plan.spec.a) as usize);
-    Group { wgmmas: slices.map(wgmma).collect(), promotions: vec![] }
+    Group { wgmmas: slices.map(wgmma).collect(), promotions: vec![], guard: None }
 }
 
 /// The accumulators whose names begin with `stem`.

@@ -1,0 +1,34 @@
+//! A consumer with several blocks of C: the products of a stage, one group for each block, which takes part or not.
+
+use super::super::plan::BlockRowsPlan;
+use super::consumer::slices;
+use super::sums::sums;
+use crate::hopper::WGMMA_M;
+use crate::hopper::mainloop::{Group, GroupGuard};
+use crate::hopper::wgmma::{At, Wgmma};
+use crate::plan::SharedPairs;
+
+/// The groups of a stage of `width` elements of K, whose labels follow its own.
+pub(super) fn groups(plan: &BlockRowsPlan, width: u32, label: &str) -> Vec<Group> {
+    let (t, n) = (&plan.tiling, plan.instruction_n());
+    let (of_row, of_block) = (plan.spec.acc.registers(t.wg_n / 2), plan.spec.acc.registers(n / 2));
+    let block = |row: u32, column: u32| {
+        let first = row * of_row + column * of_block;
+        let wgmmas = slices(plan, width).map(|(_, at)| {
+            let a = plan.a.k_offset(at) + plan.a.mn_offset(row * WGMMA_M);
+            let b = plan.b.k_offset(at) + plan.b.mn_offset(column * n);
+            Wgmma::new(sums(plan).list(first..first + of_block), At { a, b }, false)
+        });
+        let guard = GroupGuard {
+            row: 1 << row,
+            column: 1 << (SharedPairs::COLUMN_BIT + column),
+            skip: format!("{}_{row}_{column}", label.replace("$full", "$skip")),
+        };
+        Group { wgmmas: wgmmas.collect(), promotions: vec![], guard: Some(guard) }
+    };
+    let columns = t.wg_n / n;
+    (0..t.row_groups())
+        .flat_map(|row| (0..columns).map(move |column| (row, column)))
+        .map(|(row, column)| block(row, column))
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! The work of products of two sparse factors whose tiles have several blocks of C: the union of their pairs.
+
+use std::collections::BTreeMap;
+
+use bsr_codegen::{Plan, SharedPairs, TileScheduler};
+
+use super::pairs::group_of_pairs;
+use super::shared_columns::{MOST, SharedTile};
+use super::tile::{heads, in_rows};
+use super::tiles::policy;
+use super::{Role, WorkLists, assign};
+use crate::bsr::Pairs;
+
+/// Lists the work of a kernel whose tiles have several blocks of C, for at most `clusters` CTAs at a time.
+pub(super) fn lists(plan: &Plan, form: &SharedPairs, pairs: &Pairs, clusters: u32) -> WorkLists {
+    let mut records = vec![];
+    let tiles = tiles(plan, form, pairs, &mut records);
+    let ctas = (clusters as usize).min(tiles.len()).max(1);
+    let lists = assign(tiles, policy(plan), |(_, cost)| *cost, ctas);
+    let lists: Vec<Vec<SharedTile>> =
+        lists.into_iter().map(|list| list.into_iter().map(|(tile, _)| tile).collect()).collect();
+    let tiles = || lists.iter().map(Vec::as_slice);
+    WorkLists {
+        grid: [lists.len() as u32, 1],
+        heads: heads(tiles(), |_| []),
+        tiles: in_rows(tiles(), SharedTile::words),
+        workspace: 0,
+        stage_metadata: records,
+    }
+}
+
+/// The tiles with their costs, in groups of columns of C that share blocks of B in L2.
+fn tiles(plan: &Plan, form: &SharedPairs, pairs: &Pairs, records: &mut Vec<u32>) -> Vec<(SharedTile, u64)> {
+    let rows_of_c = pairs.rows_of_c();
+    // The number of the first block of each row.
+    let firsts: Vec<usize> =
+        rows_of_c.iter().scan(0, |next, row| Some(std::mem::replace(next, *next + row.len()))).collect();
+    let columns = rows_of_c.iter().flatten().max().map_or(0, |last| *last as usize + 1);
+    let (high, wide) = (form.rows as usize, form.columns as usize);
+    let group = wide * group_of_pairs(plan, pairs).max(1);
+    let block = |row: usize, column: usize| {
+        let place = rows_of_c.get(row)?.binary_search(&(column as u32)).ok()?;
+        Some(firsts[row] + place)
+    };
+    let mut tiles = vec![];
+    for first in (0..columns).step_by(group) {
+        for row in (0..rows_of_c.len()).step_by(high) {
+            for column in (first..(first + group).min(columns)).step_by(wide) {
+                let members = (0..high).flat_map(|i| (0..wide).map(move |j| (i, j)));
+                let blocks: Vec<Option<usize>> = members.map(|(i, j)| block(row + i, column + j)).collect();
+                if blocks.iter().any(Option::is_some) {
+                    tiles.push(tile(form, pairs, &blocks, records));
+                }
+            }
+        }
+    }
+    tiles
+}
+
+/// The tile of some blocks of C, those of a block row one behind another.
+fn tile(form: &SharedPairs, pairs: &Pairs, blocks: &[Option<usize>], records: &mut Vec<u32>) -> (SharedTile, u64) {
+    let (rows, wide, words) = (form.rows as usize, form.columns as usize, form.record() as usize);
+    let (mut c_rows, mut c_col) = ([TileScheduler::OUTSIDE; MOST], 0);
+    let mut union: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (at, block) in blocks.iter().enumerate().filter_map(|(at, block)| Some((at, (*block)?))) {
+        let (row, column) = (at / wide, at % wide);
+        if column == 0 {
+            let (c_row, of_tile) = pairs.place(block);
+            let (consumer, within) = (row * form.consumers as usize / rows, row % (rows / form.consumers as usize));
+            if within == 0 {
+                c_rows[consumer] = c_row as u32;
+            }
+            c_col = of_tile as u32;
+        }
+        for [depth, of_a, of_b] in pairs.of_block(block) {
+            let record = union.entry(depth).or_insert_with(|| vec![0; words]);
+            record[0] |= 1 << row | 1 << (SharedPairs::COLUMN_BIT as usize + column);
+            (record[1 + row], record[1 + rows + column]) = (of_a, of_b);
+        }
+    }
+    if union.is_empty() {
+        union.insert(0, vec![0; words]);
+    }
+    let (first, count) = ((records.len() / words) as u32, union.len() as u32);
+    let bytes: u64 = union.values().map(|record| loaded(form, record[0])).sum();
+    records.extend(union.into_values().flatten());
+    let tile = SharedTile { c_col, first, count, c_rows, a_rows: [0; MOST], role: Role::Whole };
+    (tile, bytes + loaded(form, 1 | 1 << SharedPairs::COLUMN_BIT))
+}
+
+/// Bytes of the blocks of a record in a stage.
+fn loaded(form: &SharedPairs, mask: u32) -> u64 {
+    let (rows, columns) = (mask & ((1 << SharedPairs::COLUMN_BIT) - 1), mask >> SharedPairs::COLUMN_BIT);
+    u64::from(rows.count_ones() * form.bytes.0 + columns.count_ones() * form.bytes.1)
+}
