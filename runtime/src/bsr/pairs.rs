@@ -12,15 +12,16 @@ pub(crate) struct Pairs {
     index: Structure,
     /// The number of A's block of each pair.
     a_blocks: Vec<i32>,
-    /// Stored elements of A.
-    stored: usize,
+    /// Stored elements of A, and of B.
+    stored: [usize; 2],
     /// Rows of C, and columns in a block of it.
     rows: usize,
     width: usize,
-    /// Blocks in a row of C, where all of them are written.
-    columns: Option<usize>,
-    /// The block columns of each row of C whose blocks are numbered.
-    rows_of_c: Vec<Vec<u32>>,
+    /// Blocks in a row of C, and whether all of them are written.
+    columns: usize,
+    is_dense: bool,
+    /// The block columns of each row of C whose blocks are numbered, and the number of the first one.
+    rows_of_c: Vec<(usize, Vec<u32>)>,
     /// The block of K of each of B's blocks.
     depths: Vec<u32>,
 }
@@ -45,8 +46,9 @@ impl Pairs {
             for (place, column) in stored.iter().enumerate() {
                 lists[*column as usize] = Some(place);
             }
+            let blocks = places.row_ptr.len() - 1;
             places.add_row((a, b), row, &lists, stored.len())?;
-            rows_of_c.push(stored);
+            rows_of_c.push((blocks, stored));
         }
         let depths = (0..b.block_rows()).flat_map(|row| vec![row as u32; b.blocks_of(row).len()]).collect();
         let Places { row_ptr, b_blocks, a_blocks } = places;
@@ -57,10 +59,11 @@ impl Pairs {
         Ok(Self {
             index,
             a_blocks,
-            stored: a.stored(),
+            stored: [a.stored(), b.stored()],
             rows,
             width: b.block().1,
-            columns: c.is_none().then_some(columns),
+            columns,
+            is_dense: c.is_none(),
             rows_of_c,
             depths,
         })
@@ -76,14 +79,20 @@ impl Pairs {
         &self.a_blocks
     }
 
-    /// Stored elements of A.
-    pub(crate) fn stored(&self) -> usize {
+    /// Stored elements of A, and of B.
+    pub(crate) fn stored(&self) -> [usize; 2] {
         self.stored
     }
 
-    /// The block columns of the blocks of C in each of its rows of blocks, whose numbers follow each other.
-    pub(crate) fn rows_of_c(&self) -> &[Vec<u32>] {
-        &self.rows_of_c
+    /// Rows and columns of blocks of C.
+    pub(crate) fn blocks_of_c(&self) -> (usize, usize) {
+        (self.rows_of_c.len(), self.columns)
+    }
+
+    /// The number of the block of C at a place, if it is written.
+    pub(crate) fn number(&self, row: usize, column: usize) -> Option<usize> {
+        let (first, columns) = self.rows_of_c.get(row)?;
+        Some(first + columns.binary_search(&(column as u32)).ok()?)
     }
 
     /// The pairs of a block of C: the block of K, the number of A's block, that of B's.
@@ -104,14 +113,11 @@ impl Pairs {
         self.rows
     }
 
-    /// Blocks in a row of C; 1 of a sparse C, whose values are one block below another.
-    pub(crate) fn columns(&self) -> usize {
-        self.columns.unwrap_or(1)
-    }
-
     /// First row and column of a block of C, by its number.
     pub(crate) fn place(&self, block: usize) -> (usize, usize) {
-        (block / self.columns() * self.index.block().0, block % self.columns() * self.width)
+        // The values of a sparse C are one block below another.
+        let columns = if self.is_dense { self.columns } else { 1 };
+        (block / columns * self.index.block().0, block % columns * self.width)
     }
 }
 

@@ -23,10 +23,11 @@ impl Gpu {
         let key = ([a.fingerprint, b.fingerprint], c.map(|c| c.fingerprint), clusters);
         self.pairs.of(key, || {
             let pairs = Pairs::new(a.structure, b.structure, c.map(|c| c.structure))?;
-            let WorkLists { grid, heads, tiles, workspace, .. } = WorkLists::of_pairs(plan, &pairs, clusters);
+            let WorkLists { grid, heads, tiles, workspace, stage_metadata } =
+                WorkLists::of_pairs(plan, &pairs, clusters);
             let lists = [pairs.index().col_idx(), pairs.a_blocks()];
             let [b_blocks, a_blocks] = lists.map(|list| DeviceBuffer::from_slice(&self.device, list));
-            let work = UploadedWork::new(&self.device, grid, [&heads, &tiles, &[]], workspace)?;
+            let work = UploadedWork::new(&self.device, grid, [&heads, &tiles, &stage_metadata], workspace)?;
             Ok(work.with_pairs([b_blocks?, a_blocks?]))
         })
     }

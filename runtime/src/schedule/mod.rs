@@ -25,6 +25,7 @@ mod split_rows;
 mod stage_metadata;
 mod tile;
 mod tiles;
+mod waves;
 
 use bsr_codegen::{Plan, TileScheduler};
 

@@ -2,10 +2,9 @@
 
 use bsr_codegen::{Plan, TileScheduler};
 
-use super::columns::group_of_columns;
 use super::split_rows::RowTile;
 use super::tile::WorkTile;
-use super::{BlockIndex, Role, WorkLists, WorkPlan, shared_pairs};
+use super::{BlockIndex, Role, WorkLists, WorkPlan, shared_pairs, waves};
 use crate::bsr::Pairs;
 
 impl WorkLists {
@@ -15,35 +14,52 @@ impl WorkLists {
             return shared_pairs::lists(plan, &form, pairs, clusters);
         }
         let index = pairs.index();
-        let rows = tiles(plan, pairs);
-        let work = WorkPlan::of_rows(plan, index, rows, (pairs.width(), clusters), |form, tile| {
-            RowTile::of_blocks(plan, form, tile)
-        });
+        let rows = tiles(plan, pairs, clusters);
+        let work = match plan.split_form() {
+            Some(_) => WorkPlan::of_rows(plan, index, rows, (pairs.width(), clusters), |form, tile| {
+                RowTile::of_blocks(plan, form, tile)
+            }),
+            None => WorkPlan::of_lists(waves::assign(plan, rows, clusters)),
+        };
         let heads = work.heads(BlockIndex::from(index));
         let workspace = work.workspace(plan);
         Self { grid: [work.clusters(), 1], heads, tiles: work.words(), workspace, ..Self::default() }
     }
 }
 
-/// Columns of tiles that are computed together.
-pub(super) fn group_of_pairs(plan: &Plan, pairs: &Pairs) -> usize {
-    let columns = pairs.columns();
-    // Rows of B that are stored under a column of C, on average.
-    let depth = pairs.index().cols() / columns.max(1);
-    group_of_columns(plan, pairs.stored(), depth, columns * pairs.width())
+/// The places of tiles of `high` block rows and `wide` block columns of C, by their first block row and column, in the order in
+/// which they are computed: along rows under some columns at a time, down under the first ones, up under the next.
+pub(super) fn places(pairs: &Pairs, (high, wide): (usize, usize), clusters: u32) -> Vec<(usize, usize)> {
+    let (rows, columns) = pairs.blocks_of_c();
+    let (rows, columns) = (rows.div_ceil(high), columns.div_ceil(wide));
+    let group = columns_of_wave(pairs, (rows, columns), clusters);
+    let mut places = Vec::with_capacity(rows * columns);
+    for (number, first) in (0..columns).step_by(group).enumerate() {
+        for row in 0..rows {
+            let row = if number % 2 == 0 { row } else { rows - 1 - row };
+            places.extend((first..(first + group).min(columns)).map(|column| (row * high, column * wide)));
+        }
+    }
+    places
 }
 
-/// The tiles with their costs, in groups of columns of C that share blocks of B in L2.
-fn tiles(plan: &Plan, pairs: &Pairs) -> Vec<(WorkTile, u64)> {
-    let form = plan.cluster_tile();
-    let (columns, blocks) = (pairs.columns(), pairs.index().block_rows());
-    let group = group_of_pairs(plan, pairs);
-    let mut tiles = Vec::with_capacity(blocks * form.block_rows.div_ceil(form.rows) as usize);
-    for first in (0..columns).step_by(group.max(1)) {
-        for row in 0..blocks / columns.max(1) {
-            for column in first..(first + group).min(columns) {
-                add_slices(&mut tiles, plan, pairs, row * columns + column);
-            }
+/// Columns of tiles that are computed together, so that the tiles of all clusters at a time read as few bytes of A and B as
+/// they can: with r rows and c columns of them, r * c = clusters, r rows of A and c columns of B.
+fn columns_of_wave(pairs: &Pairs, (rows, columns): (usize, usize), clusters: u32) -> usize {
+    let [of_row, of_column] = [(pairs.stored()[0], rows), (pairs.stored()[1], columns)]
+        .map(|(stored, tiles)| (stored as f64 / tiles.max(1) as f64).max(1.0));
+    let best = (f64::from(clusters) * of_row / of_column).sqrt().clamp(1.0, columns.max(1) as f64);
+    // As many groups as are nearest to that, of equal widths.
+    let groups = (columns as f64 / best).round().max(1.0) as usize;
+    columns.div_ceil(groups).max(1)
+}
+
+/// The tiles with their costs, in the order in which they are computed.
+fn tiles(plan: &Plan, pairs: &Pairs, clusters: u32) -> Vec<(WorkTile, u64)> {
+    let mut tiles = vec![];
+    for (row, column) in places(pairs, (1, 1), clusters) {
+        if let Some(block) = pairs.number(row, column) {
+            add_slices(&mut tiles, plan, pairs, block);
         }
     }
     tiles
@@ -83,7 +99,7 @@ mod tests {
         let plan = Plan::new(&"bm = 256, bn = 32, bk = 64, op = dss".parse().unwrap()).unwrap();
         let (rows, [a, b]) = (plan.cluster_tile().rows as usize, factors());
         let pairs = Pairs::new(&a, &b, None).unwrap();
-        let tiles: Vec<_> = tiles(&plan, &pairs).into_iter().map(|(tile, _)| tile).collect();
+        let tiles: Vec<_> = tiles(&plan, &pairs, 3).into_iter().map(|(tile, _)| tile).collect();
         let found: BTreeSet<_> = tiles.iter().map(|tile| (tile.c_row as usize, tile.c_col as usize)).collect();
         let wanted = (0..600).step_by(rows).flat_map(|row| (0..200).step_by(32).map(move |column| (row, column)));
         assert_eq!((found, tiles.len()), (wanted.collect(), 600_usize.div_ceil(rows) * 7));
@@ -106,7 +122,7 @@ mod tests {
         let [a, b] = factors();
         let c = Pattern::Random(0.3).structure(600, 200, (256, 32), 3).unwrap();
         let pairs = Pairs::new(&a, &b, Some(&c)).unwrap();
-        let tiles = tiles(&plan, &pairs);
+        let tiles = tiles(&plan, &pairs, 3);
         let rows: BTreeSet<_> = tiles.iter().map(|(tile, _)| tile.c_row).collect();
         let wanted = (0..c.nnzb() as u32 * 256).step_by(plan.cluster_tile().rows as usize);
         assert_eq!((rows, tiles.iter().map(|(tile, _)| tile.c_col).max()), (wanted.collect(), Some(0)));
@@ -117,7 +133,7 @@ mod tests {
         let plan = Plan::new(&"bm = 256, bn = 32, bk = 64, op = dss, split = 3".parse().unwrap()).unwrap();
         let [a, b] = factors();
         let pairs = Pairs::new(&a, &b, None).unwrap();
-        let whole = tiles(&plan, &pairs).iter().map(|(tile, _)| u64::from(tile.blocks)).sum::<u64>();
+        let whole = tiles(&plan, &pairs, 3).iter().map(|(tile, _)| u64::from(tile.blocks)).sum::<u64>();
         let lists = WorkLists::of_pairs(&plan, &pairs, 64);
         let parts = lists.tiles.chunks(8).map(|words| u64::from(words[3])).sum::<u64>();
         assert_eq!(parts, whole);

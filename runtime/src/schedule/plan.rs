@@ -65,6 +65,11 @@ impl WorkPlan {
         }
     }
 
+    /// The tiles of each cluster as they are listed, none of them divided.
+    pub(super) fn of_lists(lists: Vec<Vec<WorkTile>>) -> Self {
+        Self::from_lists(lists, None)
+    }
+
     /// The kernel's `work_head`: the number of tiles of every cluster, then for every cluster the first 32 block
     /// columns of its first tile, so that no cluster waits for one index to find another.
     pub fn heads<'a>(&self, index: impl Into<BlockIndex<'a>>) -> Vec<u32> {

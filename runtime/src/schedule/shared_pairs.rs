@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 
 use bsr_codegen::{Plan, SharedPairs, TileScheduler};
 
-use super::pairs::group_of_pairs;
+use super::pairs::places;
 use super::shared_columns::{MOST, SharedTile};
 use super::tile::{heads, in_rows};
-use super::tiles::policy;
-use super::{Role, WorkLists, assign};
+use super::{Role, WorkLists, waves};
 use crate::bsr::Pairs;
 
 /// Lists the work of a kernel whose tiles have several blocks of C, for at most `clusters` CTAs at a time.
 pub(super) fn lists(plan: &Plan, form: &SharedPairs, pairs: &Pairs, clusters: u32) -> WorkLists {
     let mut records = vec![];
-    let tiles = tiles(plan, form, pairs, &mut records);
-    let ctas = (clusters as usize).min(tiles.len()).max(1);
-    let lists = assign(tiles, policy(plan), |(_, cost)| *cost, ctas);
-    let lists: Vec<Vec<SharedTile>> =
-        lists.into_iter().map(|list| list.into_iter().map(|(tile, _)| tile).collect()).collect();
+    let lists = waves::assign(plan, tiles(form, pairs, clusters, &mut records), clusters);
     let tiles = || lists.iter().map(Vec::as_slice);
     WorkLists {
         grid: [lists.len() as u32, 1],
@@ -29,29 +24,15 @@ pub(super) fn lists(plan: &Plan, form: &SharedPairs, pairs: &Pairs, clusters: u3
     }
 }
 
-/// The tiles with their costs, in groups of columns of C that share blocks of B in L2.
-fn tiles(plan: &Plan, form: &SharedPairs, pairs: &Pairs, records: &mut Vec<u32>) -> Vec<(SharedTile, u64)> {
-    let rows_of_c = pairs.rows_of_c();
-    // The number of the first block of each row.
-    let firsts: Vec<usize> =
-        rows_of_c.iter().scan(0, |next, row| Some(std::mem::replace(next, *next + row.len()))).collect();
-    let columns = rows_of_c.iter().flatten().max().map_or(0, |last| *last as usize + 1);
+/// The tiles with their costs, in the order in which they are computed.
+fn tiles(form: &SharedPairs, pairs: &Pairs, clusters: u32, records: &mut Vec<u32>) -> Vec<(SharedTile, u64)> {
     let (high, wide) = (form.rows as usize, form.columns as usize);
-    let group = wide * group_of_pairs(plan, pairs).max(1);
-    let block = |row: usize, column: usize| {
-        let place = rows_of_c.get(row)?.binary_search(&(column as u32)).ok()?;
-        Some(firsts[row] + place)
-    };
     let mut tiles = vec![];
-    for first in (0..columns).step_by(group) {
-        for row in (0..rows_of_c.len()).step_by(high) {
-            for column in (first..(first + group).min(columns)).step_by(wide) {
-                let members = (0..high).flat_map(|i| (0..wide).map(move |j| (i, j)));
-                let blocks: Vec<Option<usize>> = members.map(|(i, j)| block(row + i, column + j)).collect();
-                if blocks.iter().any(Option::is_some) {
-                    tiles.push(tile(form, pairs, &blocks, records));
-                }
-            }
+    for (row, column) in places(pairs, (high, wide), clusters) {
+        let members = (0..high).flat_map(|i| (0..wide).map(move |j| (i, j)));
+        let blocks: Vec<Option<usize>> = members.map(|(i, j)| pairs.number(row + i, column + j)).collect();
+        if blocks.iter().any(Option::is_some) {
+            tiles.push(tile(form, pairs, &blocks, records));
         }
     }
     tiles
