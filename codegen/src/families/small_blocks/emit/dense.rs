@@ -2,12 +2,9 @@
 
 use serde::Serialize;
 
-use super::super::plan::SmallBlocksPlan;
+use super::super::plan::{MOST_HELD, SmallBlocksPlan};
 use super::registers::{Wide, class, guard, sum, value, zero};
 use crate::Layout;
-
-/// Elements of B that a thread may have in flight at once, beside those of its blocks.
-const MOST_HELD: u32 = 32;
 
 /// Lines of B that are read, then multiplied.
 #[derive(Serialize)]

@@ -21,6 +21,8 @@ const LOAD_BYTES: u32 = 16;
 const COUNTERS: u32 = 48;
 /// Most CTAs of an SM.
 const RESIDENT: u32 = 4;
+/// Elements of B that a thread may have in flight at once, beside those of its blocks.
+pub(super) const MOST_HELD: u32 = 32;
 /// Columns whose sums leave registers for a second block in flight and a second CTA of an SM.
 const FEW_COLUMNS: u32 = 8;
 
@@ -111,7 +113,9 @@ impl SmallBlocksPlan {
         }
         let words = self.spec.acc.bytes() / 4;
         let held = self.in_flight() * self.inner() * words;
-        let registers = COUNTERS + 2 * held + 2 * self.spec.bn * words;
+        // Elements of B that are narrower than the sums are held twice.
+        let narrow = if self.spec.b == self.spec.acc { 0 } else { self.in_flight() * self.inner() * self.spec.bn };
+        let registers = COUNTERS + 2 * held + 2 * self.spec.bn * words + narrow.min(MOST_HELD);
         let most = RESIDENT.min(self.arch.threads_per_sm / THREADS);
         (self.arch.registers / (registers * THREADS)).clamp(1, most)
     }
