@@ -154,7 +154,9 @@ extern crate self as bsr;
 #[doc(hidden)]
 pub use auto::Auto;
 #[cfg(feature = "tuner")]
-pub use auto::{Auto, AutoAttention, AutoError, Tunable, TunableAttention, tune, tune_attention};
+pub use auto::{
+    Auto, AutoAttention, AutoError, Tunable, TunableAttention, tune, tune_attention, tune_attention_blocks,
+};
 pub use bsr_codegen::{
     Accumulate, Arch, Dtype, Epilogue, KernelSpec, Layout, Load, Mma, Op, Pdl, Plan, PlanError, PlanErrors, Ptx,
     Refusal, Scale, Schedule, Shape, SplitK, Switch, Target, epilogue, probes, spec,

@@ -25,7 +25,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::attention::{AttentionMask, GradientForm, attend, gradient_work, simulate_attention};
+    use crate::attention::{AttentionMask, GradientForm, attend, choose_attention, gradient_work, simulate_attention};
     #[pymodule_export]
     use crate::choice::{card, check_table, explain};
     #[pymodule_export]

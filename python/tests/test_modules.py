@@ -41,6 +41,7 @@ _places
 _exact
 _calls
 _attention_choice
+_block_choice
 _like_tensor
 _torch
 _pairs

@@ -87,6 +87,22 @@ impl<T: Element + Plain> AutoAttention<T> {
         Ok(AutoPattern { launcher, pattern, choice, element: PhantomData })
     }
 
+    /// The same for a mask that is a rule: the blocks are chosen, too, in the place of the spec's. `mask` makes the mask of blocks
+    /// of a size, [`Mask::full`] or [`Mask::causal`] for instance.
+    ///
+    /// # Errors
+    /// As [`tune_attention_blocks`](super::tune_attention_blocks), and what [`Launcher::pattern`] answers.
+    pub fn pattern_of(
+        &self,
+        shape: Shape,
+        mask: impl Fn((usize, usize)) -> Result<Mask, AttentionError>,
+    ) -> Result<AutoPattern<T>, AutoError> {
+        let (mask, choice) = super::tune_attention_blocks(&self.tuner, &self.facts.spec(0), &shape, mask)?;
+        let launcher = self.launcher(&choice.spec)?;
+        let pattern = launcher.pattern(&mask, shape)?;
+        Ok(AutoPattern { launcher, pattern, choice, element: PhantomData })
+    }
+
     fn launcher(&self, spec: &KernelSpec) -> Result<Arc<Launcher>, AutoError> {
         let mut launchers = self.launchers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(launcher) = launchers.get(spec) {
@@ -151,10 +167,8 @@ impl<K: AttentionKernel> TunableAttention for K {}
 /// # Errors
 /// [`AutoError::Pick`] where no kernel can be planned.
 pub fn tune_attention(tuner: &Tuner, spec: &KernelSpec, mask: &Mask, shape: &Shape) -> Result<Choice, AutoError> {
-    let (facts, heads) =
-        (Facts::of(spec), Heads { batch: shape.batch, heads: shape.heads, key_heads: shape.key_heads });
-    let workload = Workload::given_mask(facts, [shape.queries, shape.keys, spec.score_depth() as usize], heads);
-    let mut choice = tuner.pick(&TuningProblem::new(workload, &typical(mask)?), None)?;
+    let facts = Facts::of(spec);
+    let mut choice = tuner.pick(&problem(spec, mask, shape)?, None)?;
     let by_head = matches!(mask.sharing(), Sharing::ByHead | Sharing::ByBoth);
     if by_head && choice.spec.pack_heads.is_some() {
         let ranked = match &choice.why {
@@ -165,6 +179,24 @@ pub fn tune_attention(tuner: &Tuner, spec: &KernelSpec, mask: &Mask, shape: &Sha
         choice.spec = alone.unwrap_or_else(|| facts.spec(spec.bn));
     }
     Ok(choice)
+}
+
+/// The kernel that should be the fastest of some, all of them of one attention; those that are not planned are left out.
+///
+/// # Errors
+/// [`AutoError::Pick`] where none of them is planned.
+#[doc(hidden)]
+pub fn choose_among(tuner: &Tuner, specs: &[KernelSpec], mask: &Mask, shape: &Shape) -> Result<Choice, AutoError> {
+    let (bm, bk) = mask.block();
+    let none = KernelSpec::new(bm as u32, 64, bk as u32).op(Op::Attention);
+    Ok(tuner.pick_of(&problem(specs.first().unwrap_or(&none), mask, shape)?, specs)?)
+}
+
+/// What is computed.
+fn problem(spec: &KernelSpec, mask: &Mask, shape: &Shape) -> Result<TuningProblem, AutoError> {
+    let heads = Heads { batch: shape.batch, heads: shape.heads, key_heads: shape.key_heads };
+    let sizes = [shape.queries, shape.keys, spec.score_depth() as usize];
+    Ok(TuningProblem::new(Workload::given_mask(Facts::of(spec), sizes, heads), &typical(mask)?))
 }
 
 /// The pattern whose number of blocks is the nearest to the mean of all.

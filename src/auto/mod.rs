@@ -17,6 +17,7 @@
 //! ```
 
 mod attention;
+mod blocks;
 mod error;
 mod factors;
 mod measure;
@@ -34,7 +35,12 @@ use bsr_runtime::{Element, Extents, Kernel, KernelError, Launcher, Structure};
 use bsr_tuner::pick::{Choice, Measure, Tuner};
 use bsr_tuner::{Facts, TuningProblem, Workload};
 
+#[doc(hidden)]
+pub use attention::choose_among;
 pub use attention::{AutoAttention, AutoPattern, TunableAttention, tune_attention};
+pub use blocks::tune_attention_blocks;
+#[doc(hidden)]
+pub use blocks::{expected_us, fastest};
 pub use error::AutoError;
 pub use factors::Factors;
 

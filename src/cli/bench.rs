@@ -15,6 +15,7 @@ use bsr_trial::request::Defaults;
 use bsr_trial::subject::{About, Subject};
 use bsr_trial::verify::Verdict;
 
+use super::attention;
 use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
@@ -38,7 +39,8 @@ Examples:
 Every kernel is compared with an f64 reference before and after it is timed; a wrong one is not reported. Kernels \
 and cuBLASLt (the fastest of the algorithms that it proposes, with the same layouts and an equal number of \
 operations) are timed in turn, each launch from a cold L2 cache. Only executed operations count: 2 * stored blocks * \
-bm * bk * N (M if B is sparse). Attentions are compared only with each other. The JSON has one line per kernel; \
+bm * bk * N (M if B is sparse). Attentions are compared only with each other. Of a single one whose spec says nothing but what \
+is computed, the cost model chooses the kernel, as `bsr run` does: a note names it. The JSON has one line per kernel; \
 docs/src/bench-schema.md describes it. With --ptx, the kernel of the one SPEC and the one in the file are timed in \
 turn; the fingerprints of their PTX distinguish them.")]
 pub(super) struct Args {
@@ -114,6 +116,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
         return Err(Failure::bad_input(format!("{fact}\n  help: attentions alone in one run, or products")));
     }
     let device = args.device.gpu_for(planned.iter().map(|planned| planned.plan.arch().target))?;
+    let chosen = chosen(&mut planned, &subjects, &device)?;
 
     let (progress, check) = (Progress::new(), args.work.check.verification());
     let on = |subject: &Rc<dyn Subject>| Rc::clone(subject).on(&device, check.rows, &progress.steps());
@@ -142,6 +145,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let mut report = Report::new(about, &device);
     report.watched(power.clone());
     roofs::note(&roofs).into_iter().for_each(|note| report.note(note));
+    chosen.into_iter().for_each(|words| report.note(format!("chosen: {words}")));
     let edited = cases.iter().filter(|case| case.planned.file.is_some());
     edited.for_each(|case| report.note(format!("edited: {}", case.planned.words())));
     for (case, timing) in cases.iter().zip(ours) {
@@ -180,6 +184,21 @@ fn plan_all(specs: &[String]) -> Result<Vec<Planned>, Failure> {
         true => Ok(planned),
         false => Err(Failure::reported(Exit::BadInput, reports.join("\n\n"))),
     }
+}
+
+/// The kernel that the cost model takes in the place of a single one, and why; kernels that are compared are timed as they are.
+fn chosen(
+    planned: &mut [Planned],
+    subjects: &HashMap<Op, Rc<dyn Subject>>,
+    device: &Device,
+) -> Result<Option<String>, Failure> {
+    let [planned] = planned else { return Ok(None) };
+    let subject = &*subjects[&planned.spec().op];
+    let Some((chosen, words)) = attention::chosen(planned.spec(), subject, device.info().into())? else {
+        return Ok(None);
+    };
+    *planned = chosen;
+    Ok(Some(words))
 }
 
 /// The problem that is requested, for each operation.

@@ -52,6 +52,21 @@ fn a_kernel_of_attention_is_chosen_where_the_spec_leaves_it_open() {
     assert!(!short.contains("chosen"), "{short}");
 }
 
+/// A check of one problem is of the kernel that `run` takes for it; one of many problems is of the spec's own.
+#[test]
+fn a_check_of_one_attention_is_of_the_kernel_that_runs() {
+    let check = |spec: &str, problem: &[&str]| {
+        let args = [&["check", spec, "--schedules", "1"][..], problem].concat();
+        stdout(&bsr(&args).success().stdout(contains("passes")))
+    };
+    let decode = ["--m", "1", "--n", "1500", "--heads", "4", "--key-heads", "1", "--pattern", "random:1"];
+    let chosen = check("op = attention, bm = 64, bn = 16, bk = 64", &decode);
+    let line = chosen.lines().find(|line| line.starts_with("chosen")).unwrap();
+    assert!(line.contains("split") && line.contains("us predicted, and"), "{line}");
+    let said = check("op = attention, bm = 64, bn = 16, bk = 64, pack_heads = 1", &decode);
+    assert!(!said.contains("chosen"), "{said}");
+}
+
 /// Documents are one mask, whose vectors are the keys of each query.
 #[test]
 fn documents_of_different_lengths_are_one_attention() {

@@ -8,7 +8,9 @@ use bsr::attention::{BlockList, DeviceTensor, HeadOrder, Mask, Shape, Sharing, T
 use bsr::prelude::*;
 use bsr::tuner::model::{calibrate_in_small, for_gpu};
 use bsr::tuner::pick::{Gpu, Why};
-use bsr::{Chooser, FirstFit, ProblemFacts, SplitK, Tuner, auto, family, reference, tune_attention};
+use bsr::{
+    Chooser, FirstFit, ProblemFacts, SplitK, Tuner, auto, family, reference, tune_attention, tune_attention_blocks,
+};
 
 #[bsr_kernel(bm = 64, bn = 64, bk = 64)]
 fn square(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16>;
@@ -233,6 +235,35 @@ fn an_attention_is_chosen_for_its_mask_and_shape() {
     assert!(alone.pack_heads.is_none(), "{alone}");
 }
 
+/// Blocks of a rule are chosen: at the edges of a short window smaller ones; where no pair is computed in vain, the first.
+#[test]
+fn the_blocks_of_a_rule_are_chosen() {
+    let tuner = Tuner::new(Gpu { name: "NVIDIA H200".into(), driver: String::new(), capability: (9, 0) });
+    let spec = attend::plan().spec();
+    let chosen = |window: Option<usize>| {
+        let (sizes, heads) = ((1024, 1024), 8);
+        let shape = Shape { batch: 1, heads, key_heads: heads, queries: sizes.0, keys: sizes.1, columns: 64 };
+        let mask = |block| match window {
+            Some(before) => Mask::window(sizes, block, before, 0),
+            None => Mask::full(sizes, block),
+        };
+        let (mask, choice) = tune_attention_blocks(&tuner, spec, &shape, mask).unwrap();
+        assert_eq!(mask.block(), (choice.spec.bm as usize, choice.spec.bk as usize));
+        assert_eq!(choice.spec.bn, spec.bn);
+        mask.block()
+    };
+    assert_eq!((chosen(None), chosen(Some(63))), ((128, 128), (64, 64)));
+}
+
+/// A mask that cannot be made is an error of its own.
+#[test]
+fn blocks_are_not_chosen_for_a_mask_that_is_refused() {
+    let tuner = Tuner::new(Gpu { name: "NVIDIA H200".into(), driver: String::new(), capability: (9, 0) });
+    let shape = Shape { batch: 1, heads: 1, key_heads: 1, queries: 64, keys: 64, columns: 64 };
+    let refused = |_| Mask::new((64, 64), (64, 64), Sharing::All, Vec::new());
+    assert!(tune_attention_blocks(&tuner, attend::plan().spec(), &shape, refused).is_err());
+}
+
 #[test]
 fn the_chosen_attention_is_right_at_decode_and_at_length() {
     let Some(device) = device() else { return };
@@ -246,7 +277,10 @@ fn the_chosen_attention_is_right_at_decode_and_at_length() {
         let mut o = DeviceTensor::uninit(&device, q.sizes(), HeadOrder::HeadsFirst).unwrap();
         o.fill_bytes(0xFF).unwrap();
         let mask = Mask::full((queries, keys), (64, 128)).unwrap();
-        let ready = attention.pattern(&mask, shape).unwrap();
+        let ready = match queries {
+            1 => attention.pattern(&mask, shape).unwrap(),
+            _ => attention.pattern_of(shape, |block| Mask::full((queries, keys), block)).unwrap(),
+        };
         ready.launch(&stream, (&q, &k, &v, 0.125), &mut o).unwrap();
         stream.synchronize().unwrap();
         let expected = bsr::attention::reference(&shape, &mask, host.each_ref(), 0.125, None).output;

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 import numpy as np
 
 from . import _arrays, _native
+from ._block_choice import DEFAULT
 from ._calls import Call, Layout, capped, described, spec_of, split_of
 from ._kernels import Kernel, Simulation
 from ._masks import find
@@ -28,7 +29,7 @@ class _How(TypedDict, total=False):
     numbers: Mapping[str, Any] | Sequence[float]
     scale: float | None
     layout: Layout
-    block: tuple[int, int]
+    block: tuple[int, int] | None
     split: Literal["auto"] | int | None
     sinks: Tensor | None
     scales: Sequence[Any] | None
@@ -63,7 +64,7 @@ def attention(
     scale: float | None = None,
     lse: bool | Tensor = False,
     layout: Layout = "bhsd",
-    block: tuple[int, int] = (128, 128),
+    block: tuple[int, int] | None = None,
     split: Literal["auto"] | int | None = None,
     sinks: Tensor | None = None,
     scales: Sequence[Any] | None = None,
@@ -75,7 +76,8 @@ def attention(
 
     ``q`` is problems x heads x queries x columns (``layout="bshd"``: problems x queries x heads x columns); ``k`` and ``v`` have
     as many heads or fewer, each of which serves neighbouring heads of ``q``; ``v`` may have other columns. ``pattern`` is an :class:`AttentionMask`, a
-    :class:`DeviceMask` or FlexAttention's ``BlockMask``; without one every block of ``block`` is computed.
+    :class:`DeviceMask` or FlexAttention's ``BlockMask``; without one every block in which a pair may count is computed, of ``block``
+    queries and keys, or on a Hopper of those that should be the fastest: windows take smaller ones, and so do few queries.
 
     ``mask`` is a condition under which a pair counts: ``"i >= j && i - j < 128"``, of the numbers ``i`` and ``j`` of query and key,
     of ``head`` and ``batch``, and of parameters that ``numbers`` give, ``"|a: Rows<f32>, b: Cols<f32>| a == b"``. A pair counts if
@@ -122,7 +124,8 @@ def attention(
     from . import _attention_torch
     from ._results import Results
 
-    call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+    how = (causal, mask, capped(score, softcap))
+    call = _attention_torch.call_of(q, k, v, pattern, how, numbers, scale, layout, block, split_of(split), sinks)
     results = Results(call.in_order(out), lse, lse_base, workspace)
     return _attention_torch.attention(call, results, split_of(split), sinks)
 
@@ -140,7 +143,7 @@ def attention_workspace(
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
     layout: Layout = "bhsd",
-    block: tuple[int, int] = (128, 128),
+    block: tuple[int, int] | None = None,
     split: Literal["auto"] | int | None = None,
     sinks: Tensor | None = None,
 ) -> int:
@@ -151,7 +154,8 @@ def attention_workspace(
     """
     from . import _attention_torch
 
-    call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+    how = (causal, mask, capped(score, softcap))
+    call = _attention_torch.call_of(q, k, v, pattern, how, numbers, scale, layout, block, split_of(split), sinks)
     return _attention_torch.workspace(call, split_of(split), sinks)
 
 
@@ -180,7 +184,7 @@ def simulate_attention(
     numbers: Mapping[str, Any] | Sequence[float] = (),
     scale: float | None = None,
     layout: Layout = "bhsd",
-    block: tuple[int, int] = (128, 128),
+    block: tuple[int, int] | None = None,
     split: Literal["auto"] | int | None = None,
     sinks: Tensor | None = None,
     scales: Sequence[Any] | None = None,
@@ -194,7 +198,8 @@ def simulate_attention(
 
     from . import _sinks
 
-    call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+    how = (causal, mask, capped(score, softcap))
+    call = Call.of(q, k, v, pattern, how, numbers, scale, layout, DEFAULT if block is None else block)
     found = find(call.key, (call.q.shape[2], call.k.shape[2]))
     of_heads = _sinks.read(sinks, call.q)
     dtype, factors = q.dtype, None

@@ -27,6 +27,35 @@ WIDEST = 160
 APART = 1.3
 #: Blocks of a row from which on keys are divided where GPUs have more SMs than there are tiles.
 LONG = 24
+#: The most attentions of which it is kept what the cost model takes.
+KEPT = 4096
+
+
+#: Which kernel the cost model takes of an attention whose blocks it chose, by all that :func:`specs` depends on.
+_taken: dict[tuple, str] = {}
+
+
+def take(spec: str, mask: Any, *call: Any) -> None:
+    """Has :func:`specs` prefer a kernel in further calls with these arguments."""
+    if len(_taken) >= KEPT:
+        _taken.clear()
+    _taken[_of_call(mask, *call)] = spec
+
+
+def _of_call(mask: Any, q: Tensor, k: Tensor, v: Tensor, *further: Any) -> tuple:
+    return mask.key, q.dtype, q.device, tuple(q.shape), tuple(k.shape), tuple(v.shape), *further
+
+
+def candidates(
+    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split: str | None, has_sinks: bool
+) -> list[str]:
+    """Kernels that the cost model is asked about: those of :func:`specs`, and other numbers of consumers."""
+    found = specs(mask, q, k, v, closure, split, has_sinks)
+    if q.shape[2] <= FEW:
+        return found
+    columns, kind = (q.shape[3], v.shape[3]), _arrays.kind_of(q)
+    how = (mask.block, columns, kind, closure, split)
+    return list(dict.fromkeys([*found, *(spec_of(*how, has_sinks=has_sinks, consumers=number) for number in (2, 3))]))
 
 
 def specs(
@@ -38,6 +67,14 @@ def specs(
     the keys of a tile are divided as far as GPUs have SMs for it; kernels of other GPUs than Hopper do neither. Where a row of blocks is no multiple of what two consumers
     compute, and neighbours store other keys, each consumer is a CTA of its own.
     """
+    taken = _taken.get(_of_call(mask, q, k, v, closure, split, has_sinks))
+    found = _preferred(mask, q, k, v, closure, split, has_sinks)
+    return found if taken is None else list(dict.fromkeys([taken, *found]))
+
+
+def _preferred(
+    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split: str | None, has_sinks: bool
+) -> list[str]:
     queries, columns = q.shape[2], (q.shape[3], v.shape[3])
     if (capability := _capability(q)) not in (None, HOPPER):
         warps = (
@@ -59,6 +96,11 @@ def specs(
     heads = min(group & -group, 1 << (ROWS // queries).bit_length() - 1)
     divided = split or ("auto" if v.shape[3] <= WIDEST else None)
     return list(dict.fromkeys([spec(divided, heads), spec(divided), spec(split)]))
+
+
+def card(q: Tensor) -> tuple[str, tuple[int, int]]:
+    """The card of a tensor on a GPU: the driver's name for it, and its compute capability."""
+    return torch.cuda.get_device_name(q.device), torch.cuda.get_device_capability(q.device)
 
 
 def _capability(q: Tensor) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import _attention_float8 as float8
-from . import _attention_known, _gpu, _sinks, _torch
+from . import _attention_known, _block_choice, _gpu, _sinks, _torch
 from ._calls import Call, capped, mask_of, split_of
 from ._float8_values import ValuesByColumn, by_column
 from ._launch import _device, _stream
@@ -48,7 +48,15 @@ def attention(
         if found is not None:
             return found
     stand_in = v if values is None else values.stand_in(layout)
-    call = Call.of(q, k, stand_in, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+    given_by_call = sinks is not None, scales is not None
+
+    def specs(mask: Any, call: Call) -> list[str]:
+        return [float8.spec_of_float8(call, mask.block, split_of(split), *given_by_call)]
+
+    # There is one for each size of blocks.
+    kernels = specs, lambda *_: None
+    what, further = (causal, mask, capped(score, softcap)), (split, *given_by_call)
+    call = _block_choice.call_of(q, k, stand_in, pattern, what, numbers, scale, layout, block, further, kernels)
     results = Results(given[0], lse, base, given[1])
 
     def keep(launch: Any, count: int) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import _attention_launch, _attention_torch, _gpu, _sinks, _torch
-from ._calls import Call, capped, mask_of, split_of
+from ._calls import capped, mask_of, split_of
 from ._exact import exact
 from ._launch import _device, _stream
 from ._masks import find
@@ -54,7 +54,7 @@ def attention(
         # A tensor is no key: its number may change.
         if isinstance(how[4], Tensor):
             return None
-        known = Known(q, k, v, pattern, how, numbers)
+        known = Known(q, k, v, pattern, how, numbers, sinks)
     vectors = [read_vector(numbers[name], dtype) for name, dtype, _ in known.vectors]
     if sinks is not None:
         sinks = _sinks.read(sinks, q if known.rows_last else q.transpose(1, 2))
@@ -122,9 +122,11 @@ class Known:
         "where",
     )
 
-    def __init__(self, q: Tensor, k: Tensor, v: Tensor, pattern: Any, how: tuple, numbers: Any) -> None:
+    def __init__(self, q: Tensor, k: Tensor, v: Tensor, pattern: Any, how: tuple, numbers: Any, sinks: Any) -> None:
         causal, mask, score, softcap, scale, lse, layout, block, split, base = how
-        call = Call.of(q, k, v, pattern, (causal, mask, capped(score, softcap)), numbers, scale, layout, block)
+        what = (causal, mask, capped(score, softcap))
+        open_ = (block, split_of(split), sinks)
+        call = _attention_torch.call_of(q, k, v, pattern, what, numbers, scale, layout, *open_)
         results = Results(None, lse, base)
         self.is_binary, self.wants_sums = results.is_binary, results.wants_sums
         self.rows_last, self.split, self.where = layout == "bhsd", split_of(split), q.get_device()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _calls, _combined, _gpu, _masks, _native, _sinks, _torch
+from . import _attention_choice, _block_choice, _calls, _combined, _gpu, _masks, _native, _sinks, _torch
 from ._attention_gradient import gradients
 from ._calls import Call, described
 from ._masks import find
@@ -21,6 +21,34 @@ from ._results import Results
 
 for _constant in (_calls.resolved, _masks.by_rule, _combined.combined):
     torch.compiler.assume_constant_result(_constant)
+
+
+def call_of(
+    q: Any,
+    k: Any,
+    v: Any,
+    pattern: Any,
+    how: tuple,
+    numbers: Any,
+    scale: float | None,
+    layout: Any,
+    block: tuple[int, int] | None,
+    split: str | None,
+    sinks: Any,
+) -> Call:
+    """The call, in blocks that are chosen where they are open."""
+    if block is None and _torch.is_dynamo_compiling():
+        block = _block_choice.DEFAULT
+
+    further = split, sinks is not None
+
+    def specs(mask: Any, call: Call) -> list[str]:
+        return _attention_choice.candidates(mask, call.q, call.k, call.v, call.closure, *further)
+
+    def take(spec: str, mask: Any, call: Call) -> None:
+        _attention_choice.take(spec, mask, call.q, call.k, call.v, call.closure, *further)
+
+    return _block_choice.call_of(q, k, v, pattern, how, numbers, scale, layout, block, further, (specs, take))
 
 
 def attention(call: Call, results: Results, split: str | None, sinks: Any) -> Any:

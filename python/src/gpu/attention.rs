@@ -65,7 +65,7 @@ impl LoadedAttention {
 }
 
 /// The shape of an attention of Q and V of these sizes.
-pub(super) fn shape([batch, heads, queries, _]: [usize; 4], v: [usize; 4]) -> Shape {
+pub(crate) fn shape([batch, heads, queries, _]: [usize; 4], v: [usize; 4]) -> Shape {
     Shape { batch, heads, key_heads: v[1], queries, keys: v[2], columns: v[3] }
 }
 

@@ -25,7 +25,7 @@ use crate::choice;
 use crate::errors::refused;
 use crate::pattern::Pattern;
 use crate::plan::Kernel;
-pub(crate) use attention::{AttentionWork, LoadedAttention, ReadyAttention};
+pub(crate) use attention::{AttentionWork, LoadedAttention, ReadyAttention, shape};
 pub(crate) use attention_gradient::{GradientWork, LoadedGradient, ReadyGradient};
 pub(crate) use batch::Batch;
 pub(crate) use device_mask::DeviceMask;

@@ -17,6 +17,7 @@ use bsr_trial::kinds::Trial;
 use bsr_trial::request::Defaults;
 use bsr_trial::simulate::{SimulatedKernel, order, schedule};
 use bsr_trial::subject::trials;
+use bsr_tuner::pick::Gpu;
 
 use super::exit::{Exit, Failure};
 use super::parallel::in_parallel;
@@ -24,7 +25,7 @@ use super::problem::ProblemArgs;
 use super::progress::Progress;
 use super::ptx::PtxArgs;
 use super::spec::Planned;
-use super::{line, say, simulate};
+use super::{attention, line, say, simulate};
 use fault::Group;
 use lists::{lists, patterns};
 
@@ -44,7 +45,8 @@ blocks that end after every few rows and columns of a tile (\"edges\", in one sc
 computes two different problems. If a kernel accepts patterns or masks on a GPU, the kernels that check them and \
 list their work are run as well. A schedule completes copies and WGMMA in an order that the PTX ISA allows: \
 scrambled by the seed, as early as possible, as late as possible, then scrambled by the following seeds. With any of \
---m, --n, --k, --pattern and --matrix, that one problem is checked instead; with --batch, a batch of that many \
+--m, --n, --k, --pattern and --matrix, that one problem is checked instead, of an attention with the kernel that `bsr run` \
+chooses for it; with --batch, a batch of that many \
 products or attentions. --seed is also the seed of the first scrambled schedule. Two accesses without an order \
 between them are a finding even if the result is correct. A finding or a wrong result exits with 1, and the command \
 that replays it is printed.")]
@@ -69,11 +71,19 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let planned = args.ptx.plan(&args.spec)?;
+    let chosen = chosen(args, &planned)?;
+    line(out, "spec", planned.spec())?;
+    let planned = match chosen {
+        Some((chosen, words)) => {
+            line(out, "chosen", words)?;
+            chosen
+        }
+        None => planned,
+    };
     let (kernel, lists) = (SimulatedKernel::new(&planned)?, lists(args.lists.as_deref())?);
     let trials = problems(args, &planned)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
 
-    line(out, "spec", planned.spec())?;
     line(out, "kernel", planned.words())?;
     budget(&planned, out)?;
     line(out, "schedules", orders(&schedules))?;
@@ -121,6 +131,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     line(out, "verdict", format_args!("FAILS: {faulty} of {} groups; {seconds:.1} s", groups.len()))?;
     out.flush()?;
     Err(Failure::new(Exit::Wrong, fault::report(&fault, index, trials[index].name(), args, &planned)))
+}
+
+/// The kernel that `bsr run` takes for the one problem that the flags ask for, where the spec leaves that open and the text is its
+/// own.
+fn chosen(args: &Args, planned: &Planned) -> Result<Option<(Planned, String)>, Failure> {
+    if !args.problem.is_any() || args.ptx.path().is_some() {
+        return Ok(None);
+    }
+    let subject = args.problem.subject(Defaults::Simulator, planned.spec())?;
+    attention::chosen(planned.spec(), &*subject, Gpu::default())
 }
 
 /// Problems of every kind, or the one that the flags ask for.
