@@ -105,6 +105,8 @@ pub(crate) struct StoreBox {
     pub(crate) offset: u32,
     pub(crate) inner: u32,
     pub(crate) outer: u32,
+    /// Where the tile's work has the first row of the block that it is of, in bytes, if each block has its own.
+    pub(crate) row_at: Option<u32>,
 }
 
 /// A register and what is added to it, as an address is written.

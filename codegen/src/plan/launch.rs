@@ -296,8 +296,8 @@ pub struct SharedColumns {
 /// The kernel's `columns` has a record for every block of K in a tile's union, of `1 + rows + columns` words: {which of its
 /// blocks are multiplied: a bit for each block row of the tile from bit 0 on, one for each block column from bit
 /// [`SharedPairs::COLUMN_BIT`] on; the number of A's block of each block row; that of B's block of each block column}. A work
-/// tile has the 16 words of [`SharedColumns`], with the first row of C of each consumer in place of each block row, and the second four not used. A tile without pairs has one record of
-/// zeros.
+/// tile has the 16 words of [`SharedColumns`], of which words 4 to 11 are the first row of C of each consumer, or of each block
+/// of the tile where C is sparse and a consumer has several. A tile without pairs has one record of zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPairs {
     /// Block rows of a tile: at most 4.

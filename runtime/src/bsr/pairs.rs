@@ -84,6 +84,11 @@ impl Pairs {
         self.stored
     }
 
+    /// Whether C is dense: all of its blocks are written.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.is_dense
+    }
+
     /// Rows and columns of blocks of C.
     pub(crate) fn blocks_of_c(&self) -> (usize, usize) {
         (self.rows_of_c.len(), self.columns)

@@ -41,17 +41,21 @@ fn tiles(form: &SharedPairs, pairs: &Pairs, clusters: u32, records: &mut Vec<u32
 /// The tile of some blocks of C, those of a block row one behind another.
 fn tile(form: &SharedPairs, pairs: &Pairs, blocks: &[Option<usize>], records: &mut Vec<u32>) -> (SharedTile, u64) {
     let (rows, wide, words) = (form.rows as usize, form.columns as usize, form.record() as usize);
-    let (mut c_rows, mut c_col) = ([TileScheduler::OUTSIDE; MOST], 0);
+    let of_consumer = rows / form.consumers as usize;
+    // Those of consumers, or of all blocks.
+    let (mut c_rows, mut c_col) = ([TileScheduler::OUTSIDE; 2 * MOST], 0);
     let mut union: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (at, block) in blocks.iter().enumerate().filter_map(|(at, block)| Some((at, (*block)?))) {
         let (row, column) = (at / wide, at % wide);
+        let (c_row, of_block) = pairs.place(block);
+        match pairs.is_dense() {
+            // A consumer's first row.
+            true if column == 0 && row % of_consumer == 0 => c_rows[row / of_consumer] = c_row as u32,
+            true => {}
+            false => c_rows[at] = c_row as u32,
+        }
         if column == 0 {
-            let (c_row, of_tile) = pairs.place(block);
-            let (consumer, within) = (row * form.consumers as usize / rows, row % (rows / form.consumers as usize));
-            if within == 0 {
-                c_rows[consumer] = c_row as u32;
-            }
-            c_col = of_tile as u32;
+            c_col = of_block as u32;
         }
         for [depth, of_a, of_b] in pairs.of_block(block) {
             let record = union.entry(depth).or_insert_with(|| vec![0; words]);
@@ -65,7 +69,8 @@ fn tile(form: &SharedPairs, pairs: &Pairs, blocks: &[Option<usize>], records: &m
     let (first, count) = ((records.len() / words) as u32, union.len() as u32);
     let bytes: u64 = union.values().map(|record| loaded(form, record[0])).sum();
     records.extend(union.into_values().flatten());
-    let tile = SharedTile { c_col, first, count, c_rows, a_rows: [0; MOST], role: Role::Whole };
+    let [c_rows, a_rows] = [0, MOST].map(|first| std::array::from_fn(|at| c_rows[first + at]));
+    let tile = SharedTile { c_col, first, count, c_rows, a_rows, role: Role::Whole };
     (tile, bytes + loaded(form, 1 | 1 << SharedPairs::COLUMN_BIT))
 }
 

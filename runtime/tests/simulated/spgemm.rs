@@ -71,6 +71,7 @@ fn blocks_that_share_a_tile_are_right() {
         ("op = dss, bm = 128, bn = 128, bk = 128, pack = 2", (400, 300, 600), 0.5),
         ("op = sss, bm = 128, bn = 128, bk = 128, pack = 2", (400, 300, 600), 0.5),
         ("op = sss, bm = 64, bn = 64, bk = 64, pack = 3", (400, 300, 400), 0.3),
+        ("op = sss, bm = 64, bn = 64, bk = 64, pack = 4", (450, 333, 400), 0.3),
         ("op = sss, bm = 64, bn = 32, bk = 48, pack = 2", (129, 100, 97), 1.0),
     ]
     .into_iter()

@@ -37,7 +37,9 @@ const KNOBS: [&str; 9] = [
 ];
 
 /// Tiles of several blocks of C.
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 16] = [
+    "op = sss, bm = 64, bn = 64, bk = 64, pack = 4",
+    "op = sss, bm = 64, bn = 64, bk = 64, pack = 4, out = f32, dtype = bf16",
     "op = dss, bm = 128, bn = 128, bk = 128, pack = 2",
     "op = sss, bm = 128, bn = 128, bk = 128, pack = 2",
     "op = dss, bm = 64, bn = 64, bk = 64, pack = 2",
@@ -45,7 +47,7 @@ const SHARED: [&str; 14] = [
     "op = dss, bm = 64, bn = 64, bk = 64, pack = 4",
     "op = sss, bm = 64, bn = 64, bk = 64, pack = 2, dtype = bf16",
     "op = sss, bm = 64, bn = 128, bk = 64, pack = 3, pdl = on",
-    "op = dss, bm = 64, bn = 64, bk = 112, pack = 4, dtype = bf16, out = f32",
+    "op = dss, bm = 64, bn = 64, bk = 96, pack = 4, dtype = bf16, out = f32",
     "op = dss, bm = 64, bn = 64, bk = 32, pack = 4, stages = 3, swizzle = 64",
     "op = dss, bm = 64, bn = 256, bk = 32, pack = 2, out = f32",
     "op = dss, bm = 128, bn = 64, bk = 80, pack = 2, schedule = strided, k_step = 48",
@@ -54,7 +56,9 @@ const SHARED: [&str; 14] = [
     "op = sss, bm = 128, bn = 64, bk = 64, pack = 2, epilogue = \"|x: Bsr<f16>, alpha: f32| alpha * acc * x\"",
 ];
 
-const REFUSED: [&str; 18] = [
+const REFUSED: [&str; 20] = [
+    "op = dss, bm = 64, bn = 64, bk = 112, pack = 4",
+    "op = sss, bm = 64, bn = 64, bk = 64, pack = 2, split = 3",
     "op = dss, bm = 32, bn = 64, bk = 64",
     "op = dss, bm = 64, bn = 40, bk = 64",
     "op = dss, bm = 64, bn = 64, bk = 20",

@@ -36,7 +36,9 @@ impl fmt::Display for Row {
 type Case = (&'static str, (usize, usize, usize), [f64; 3]);
 
 /// Whole and ragged, gathered and divided blocks, every kind of epilogue, divided K, clusters; empty and full factors.
-const ROWS: [Case; 32] = [
+const ROWS: [Case; 34] = [
+    ("op = sss, bm = 64, bn = 64, bk = 64, pack = 4", (700, 500, 600), [0.25, 0.25, 0.6]),
+    ("op = sss, bm = 64, bn = 64, bk = 32, pack = 2, out = f32", (333, 500, 600), [0.5, 0.25, 0.6]),
     ("op = dss, bm = 128, bn = 128, bk = 128", (512, 512, 512), [0.5, 0.5, 1.0]),
     ("op = sss, bm = 128, bn = 128, bk = 128", (512, 512, 512), [0.5, 0.5, 0.5]),
     ("op = dss, bm = 64, bn = 64, bk = 64, dtype = bf16", (500, 300, 700), [0.5, 0.25, 1.0]),
@@ -58,7 +60,7 @@ const ROWS: [Case; 32] = [
     ("op = sss, bm = 128, bn = 128, bk = 128, pack = 2", (700, 500, 600), [0.5, 0.5, 0.7]),
     ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4", (700, 500, 600), [0.25, 0.25, 1.0]),
     ("op = dss, bm = 64, bn = 64, bk = 64, pack = 4, out = f32", (500, 700, 2000), [0.6, 0.6, 1.0]),
-    ("op = dss, bm = 64, bn = 64, bk = 112, pack = 4, dtype = bf16, c_layout = col", (300, 200, 900), [0.5, 0.4, 1.0]),
+    ("op = dss, bm = 64, bn = 64, bk = 96, pack = 4, dtype = bf16, c_layout = col", (300, 200, 900), [0.5, 0.4, 1.0]),
     ("op = dss, bm = 64, bn = 64, bk = 64, pack = 3, pdl = on", (300, 500, 600), [0.4, 0.4, 1.0]),
     ("op = dss, bm = 64, bn = 64, bk = 32, pack = 2, schedule = strided", (300, 500, 600), [0.4, 0.4, 1.0]),
     ("op = sss, bm = 64, bn = 64, bk = 64, pack = 3, dtype = bf16", (500, 500, 600), [0.3, 0.3, 0.4]),

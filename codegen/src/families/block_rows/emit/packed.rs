@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
-use super::producer;
+use super::{producer, quadrants};
 use crate::hopper::tma::Load;
 use crate::plan::SharedColumns;
 
@@ -26,6 +26,9 @@ pub(super) struct Packed {
     zero: &'static str,
     /// A consumer has so many block rows, each with several blocks of C: its sums are zero when a tile begins.
     quadrants: Option<u32>,
+    /// Each block of C has a row of its own, and a consumer's are so many bytes from the next one's.
+    has_blocks_of_c: bool,
+    row_bytes: u32,
     steps: Vec<Step>,
 }
 
@@ -79,6 +82,8 @@ impl Packed {
             rows_per_line_shift: plan.a.rows_per_line.trailing_zeros(),
             members: (0..t.pack).map(member).collect(),
             sums: (0..plan.accumulators()).map(|i| sums.name(i)).collect(),
+            has_blocks_of_c: plan.has_blocks_of_c(),
+            row_bytes: quadrants::row_bytes(plan),
             quadrants: plan.has_quadrants().then(|| t.row_groups()),
             zero: if sums.is_f32() { "mov.f32" } else { "mov.u32" },
             steps: (0..k.steps).map(step).collect(),

@@ -5,6 +5,7 @@ use super::consumer::slices;
 use super::sums::sums;
 use crate::hopper::WGMMA_M;
 use crate::hopper::mainloop::{Group, GroupGuard};
+use crate::hopper::store::StoreBox;
 use crate::hopper::wgmma::{At, Wgmma};
 use crate::plan::SharedPairs;
 
@@ -31,4 +32,20 @@ pub(super) fn groups(plan: &BlockRowsPlan, width: u32, label: &str) -> Vec<Group
         .flat_map(|row| (0..columns).map(move |column| (row, column)))
         .map(|(row, column)| block(row, column))
         .collect()
+}
+
+/// The store of what is at a row and a column of a consumer's tile, where its blocks are anywhere among C's values.
+pub(super) fn store_box(plan: &BlockRowsPlan, offset: u32, (row, column): (u32, u32)) -> StoreBox {
+    let (n, of_row) = (plan.instruction_n(), plan.tiling.wg_n / plan.instruction_n());
+    let block = row / WGMMA_M * of_row + column / n;
+    StoreBox { offset, inner: column % n, outer: 0, row_at: Some(FIRST_ROW + 4 * block) }
+}
+
+/// Where a work tile has the first rows of its blocks of C, in bytes.
+const FIRST_ROW: u32 = 16;
+
+/// Bytes from the first rows of C of one consumer to those of the next.
+pub(super) fn row_bytes(plan: &BlockRowsPlan) -> u32 {
+    let blocks = plan.tiling.row_groups() * (plan.tiling.wg_n / plan.instruction_n());
+    if plan.has_blocks_of_c() { 4 * blocks } else { 4 }
 }

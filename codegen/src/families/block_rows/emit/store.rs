@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::super::plan::{BlockRowsPlan, Epilogue};
 use super::fused::{Emitter, OperandPart};
+use super::quadrants;
 use super::staging::Staging;
 use super::sums::sums;
 use crate::hopper::fused::COLUMN_BATCH;
@@ -128,7 +129,11 @@ pub(super) fn subtiles(plan: &BlockRowsPlan) -> Vec<Subtile> {
                 let (rows, cols) = (m * 64, n * e.region_n);
                 let row_major = plan.view.out == Layout::RowMajor;
                 let (inner, outer) = if row_major { (cols + along, rows) } else { (rows + along, cols) };
-                subtile.boxes.push(StoreBox { offset: at + unit * (e.region_bytes / e.stores), inner, outer });
+                let offset = at + unit * (e.region_bytes / e.stores);
+                subtile.boxes.push(match plan.has_blocks_of_c() {
+                    true => quadrants::store_box(plan, offset, (rows, cols + along)),
+                    false => StoreBox { offset, inner, outer, row_at: None },
+                });
             }
             subtile.operand_bytes += e.region_bytes;
         }

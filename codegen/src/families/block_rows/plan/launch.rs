@@ -64,6 +64,11 @@ impl BlockRowsPlan {
         pairs::has_quadrants(&self.spec, self.tiling.pack)
     }
 
+    /// Whether these blocks have places of their own among the values of C.
+    pub(crate) fn has_blocks_of_c(&self) -> bool {
+        self.has_quadrants() && self.spec.op.stores_blocks()
+    }
+
     /// Columns of one WGMMA.
     pub(crate) fn instruction_n(&self) -> u32 {
         if self.has_quadrants() { self.spec.bn } else { self.tiling.wg_n }

@@ -143,6 +143,7 @@ impl Pipeline {
         let mut epilogue = Epilogue::new(spec, view, precision, tiling, has_tile);
         let memory = memory::plan(spec, precision, tiling, &kloop, (&a, &b), &mut epilogue, arch, &mut errors);
         check_split(spec, tiling, &kloop, &mut errors);
+        pairs::check_stages(spec, tiling, &kloop, &mut errors);
         errors.check()?;
         Ok(Self { kloop, a, b, epilogue, memory })
     }

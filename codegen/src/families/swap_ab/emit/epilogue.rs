@@ -125,7 +125,7 @@ impl Subtiles<'_> {
                 Layout::RowMajor => (column, row),
                 Layout::ColMajor => (row, group * GROUP),
             };
-            StoreBox { offset: buffer + number * (store.bytes / store.stores), inner, outer }
+            StoreBox { offset: buffer + number * (store.bytes / store.stores), inner, outer, row_at: None }
         });
         Place { number: at + 1, barrier: self.buffer(at) * 8, boxes: boxes.collect() }
     }
