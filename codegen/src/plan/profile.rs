@@ -59,6 +59,8 @@ pub enum KernelKind {
     MmaSync,
     /// The same, or on opaque fragments, fed by warps that only load.
     Fed {
+        /// These load by TMA, or else by `cp.async`.
+        by_tma: bool,
         /// Fragments are opaque.
         opaque: bool,
     },

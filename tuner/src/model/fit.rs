@@ -14,7 +14,7 @@ use crate::TuningProblem;
 pub(super) type Constant = (fn(&mut Rates) -> &mut f64, f64, f64);
 
 #[cfg(test)]
-pub(super) const CONSTANTS: [Constant; 34] = [
+pub(super) const CONSTANTS: [Constant; 36] = [
     (|r| &mut r.wgmma[0], 0.9, 1.5),
     (|r| &mut r.wgmma[1], 1.8, 3.0),
     (|r| &mut r.wgmma[2], 1.8, 3.2),
@@ -43,7 +43,9 @@ pub(super) const CONSTANTS: [Constant; 34] = [
     (|r| &mut r.mma_sync, 1000.0, 6000.0),
     (|r| &mut r.wmma[0], 0.1, 1.0),
     (|r| &mut r.wmma[1], 0.1, 1.0),
-    (|r| &mut r.fed, 0.8, 1.5),
+    (|r| &mut r.fed[0], 0.8, 1.5),
+    (|r| &mut r.fed[1], 0.8, 1.5),
+    (|r| &mut r.fed[2], 0.8, 1.5),
     (|r| &mut r.mma_sync8[0], 0.2, 2.0),
     (|r| &mut r.mma_sync8[1], 0.2, 2.0),
     (|r| &mut r.scalar[0], 5.0, 100.0),

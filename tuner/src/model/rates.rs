@@ -64,8 +64,8 @@ pub struct Rates {
     pub mma_sync: f64,
     /// `wmma` over `mma_sync`, and where copies pass through registers.
     pub wmma: [f64; 2],
-    /// Warps that do not load over those that do, where both multiply by `mma_sync` or `wmma`.
-    pub fed: f64,
+    /// Warps that only multiply over those that load, too: `mma_sync` fed by `cp.async`, by TMA, and `wmma` (`benches/LOG.md`, 87).
+    pub fed: [f64; 3],
     /// 8-bit operands over 16-bit ones in `mma_sync`: INT8, FP8.
     pub mma_sync8: [f64; 2],
     /// TFLOP/s of CUDA cores: atomics, registers, vectors.
@@ -124,7 +124,7 @@ impl Rates {
         promoted: 1.0,
         mma_sync: 2_410.0,
         wmma: [0.793, 0.315],
-        fed: 1.08,
+        fed: [1.0, 1.13, 0.91],
         mma_sync8: [1.42, 0.46],
         scalar: [18.7, 25.9, 47.3],
         clock: 1.0,

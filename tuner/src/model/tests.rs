@@ -70,6 +70,16 @@ const MEASURED: &[(&str, [usize; 3], &str, f64)] = &[
     ("bm = 128, bn = 256, bk = 128, mma = wmma", CUBE, "random:0.25", 0.52 * 688.0),
     ("bm = 128, bn = 128, bk = 128, mma = wmma", CUBE, "random:0.25", 0.45 * 688.0),
     ("bm = 128, bn = 128, bk = 128, mma = wmma, arch = sm_70", CUBE, "random:0.25", 0.19 * 688.0),
+    // 87: warps that only load; ratios of the same 688.
+    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma", CUBE, "random:0.25", 0.652 * 688.0),
+    ("bm = 128, bn = 128, bk = 128, mma = mma_sync, load = tma, warps = (2, 2)", CUBE, "random:0.25", 0.628 * 688.0),
+    (
+        "bm = 128, bn = 256, bk = 128, mma = mma_sync, load = producer, arch = sm_90a",
+        CUBE,
+        "random:0.25",
+        0.579 * 688.0,
+    ),
+    ("bm = 128, bn = 256, bk = 128, mma = wmma, load = producer, arch = sm_90a", CUBE, "random:0.25", 0.491 * 688.0),
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = i8", CUBE, "random:0.25", 704.0),
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = e4m3", CUBE, "random:0.25", 299.0),
     ("bm = 64, bn = 128, bk = 64, mma = scalar, vector = 8", SMALL, "random:0.125", 45.2),

@@ -219,8 +219,8 @@ impl Rates {
         let opaque = match profile.kind {
             KernelKind::Wmma { asynchronous: true } => self.wmma[0],
             KernelKind::Wmma { asynchronous: false } => self.wmma[1],
-            KernelKind::Fed { opaque: true } => self.wmma[0] * self.fed,
-            KernelKind::Fed { opaque: false } => self.fed,
+            KernelKind::Fed { opaque: true, .. } => self.wmma[0] * self.fed[2],
+            KernelKind::Fed { by_tma, .. } => self.fed[usize::from(by_tma)],
             _ => 1.0,
         };
         let clock = self.warp_clock(card);

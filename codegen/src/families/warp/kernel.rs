@@ -4,6 +4,7 @@ use super::emit;
 use super::plan::{
     Crew, Epilogue, Memory, Moved, Operand, Tiling, WarpPlan, doubles, fused, k_unit, multiply_instruction,
 };
+use crate::hopper::BARRIER;
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile,
     SparseTimesDense,
@@ -80,6 +81,12 @@ impl KernelPlan for WarpPlan {
         ];
         if self.spec.load.has_roles() {
             rows.insert(3, self.roles_row());
+            let (full, empty) = (self.memory.barrier_offset(), self.memory.barrier_offset() + stages * BARRIER);
+            rows.push(row(
+                "barriers",
+                (2 * stages).to_string(),
+                format!("full at {full}, empty at {empty} ({warps_of_cta} arrivals)"),
+            ));
         }
         rows
     }
@@ -139,7 +146,9 @@ impl KernelPlan for WarpPlan {
         let view = SparseTimesDense::new(&self.spec);
         Profile {
             kind: match self.opaque() {
-                opaque if self.spec.load.has_roles() && !self.doubles() => KernelKind::Fed { opaque },
+                opaque if self.spec.load.has_roles() && !self.doubles() => {
+                    KernelKind::Fed { by_tma: self.spec.load == Load::Tma, opaque }
+                }
                 true => KernelKind::Wmma { asynchronous: self.arch.cp_async },
                 false if self.doubles() => KernelKind::Doubles { rate: doubles::rate(&self.spec, &self.arch) },
                 false => KernelKind::MmaSync,

@@ -249,11 +249,18 @@ fn consumers(rows: &Rows) -> Vec<String> {
             let with = registers.get(1).map_or(String::new(), |count| format!(", {count} registers"));
             (0..count).map(|number| format!("consumer {number}{with}")).collect()
         }
-        None => vec!["all warps".to_owned()],
+        None => match rows.get("roles").map(|(value, _)| numbers(value)).as_deref() {
+            Some([_, multiply]) => vec![format!("{multiply} warps")],
+            _ => vec!["all warps".to_owned()],
+        },
     }
 }
 
 fn producer(rows: &Rows) -> Option<String> {
+    // Of kernels whose warps multiply.
+    if rows.get("roles").is_some_and(|(value, _)| value.ends_with(" warps")) {
+        return Some("producer".to_owned());
+    }
     rows.get("consumers")?;
     let registers = rows.first("registers").map_or(String::new(), |count| format!(", {count} registers"));
     Some(format!("producer{registers}"))
@@ -308,7 +315,7 @@ mod tests {
     }
 
     /// One of every family, and what each of its ways to lay memory out adds.
-    const KERNELS: [&str; 15] = [
+    const KERNELS: [&str; 17] = [
         "bm = 512, bn = 128, bk = 112",
         "bm = 512, bn = 256, bk = 112",
         "bm = 128, bn = 256, bk = 128, cluster = 2",
@@ -322,6 +329,8 @@ mod tests {
         "bm = 128, bn = 256, bk = 128, op = dds",
         "bm = 128, bn = 128, bk = 64, mma = mma_sync",
         "bm = 64, bn = 64, bk = 32, mma = wmma",
+        "bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma",
+        "bm = 64, bn = 64, bk = 32, mma = wmma, load = producer",
         "bm = 64, bn = 64, bk = 32, mma = scalar, vector = 1",
         "bm = 128, bn = 128, bk = 128, mma = scalar, vector = 8",
     ];

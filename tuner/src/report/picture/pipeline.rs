@@ -160,9 +160,12 @@ mod tests {
 
     #[test]
     fn a_stage_is_loaded_again_only_when_it_was_released() {
-        for spec in
-            ["bm = 512, bn = 128, bk = 112", "bm = 16, bn = 256, bk = 16", "bm = 128, bn = 128, bk = 64, mma = wmma"]
-        {
+        for spec in [
+            "bm = 512, bn = 128, bk = 112",
+            "bm = 16, bn = 256, bk = 16",
+            "bm = 128, bn = 128, bk = 64, mma = wmma",
+            "bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma",
+        ] {
             let (facts, ring) = of(spec);
             let (steps, _) = schedule(&facts, &ring);
             for (at, step) in steps.iter().enumerate() {

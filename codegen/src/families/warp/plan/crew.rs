@@ -8,13 +8,18 @@ use crate::{Arch, KernelSpec, Load, Mma};
 
 /// Registers of a thread that only multiplies beside accumulators and fragments: addresses, the ring, the work tile.
 const OVERHEAD: u32 = 24;
-/// The same on opaque fragments, which ptxas puts in place of its own accord.
+/// The same on opaque fragments, and where TMA lays them out, whose places ptxas keeps.
 const OPAQUE_OVERHEAD: u32 = 44;
+const BOXED_OPAQUE_OVERHEAD: u32 = 80;
+/// The same of FP8 on Hopper, whose compiler turns a stage's fragments into f16 and holds them.
+const UNPACKING_OVERHEAD: u32 = 100;
 /// Warps that load by `cp.async`: one for each part of an SM.
 const COPYING_WARPS: u32 = 4;
 /// Registers of a thread that loads by `cp.async`, and of one that issues TMA.
 const COPYING_REGISTERS: u32 = 56;
 const ISSUING_REGISTERS: u32 = 40;
+/// The least of these that a thread has at entry.
+const LEAST_COPYING: u32 = 80;
 /// Warps of a warpgroup, between which `setmaxnreg` moves registers.
 const WARPGROUP: u32 = 4;
 
@@ -39,8 +44,13 @@ pub(crate) struct Moved {
 }
 
 /// Registers of a thread that only multiplies, beside accumulators and fragments.
-pub(crate) fn overhead(mma: Mma) -> u32 {
-    if mma == Mma::Wmma { OPAQUE_OVERHEAD } else { OVERHEAD }
+pub(crate) fn overhead(spec: &KernelSpec, arch: &Arch) -> u32 {
+    match (spec.mma, spec.load) {
+        (Mma::Wmma, Load::Tma) => BOXED_OPAQUE_OVERHEAD,
+        (Mma::Wmma, _) => OPAQUE_OVERHEAD,
+        _ if spec.a.is_fp8() && arch.compute_capability == (9, 0) => UNPACKING_OVERHEAD,
+        _ => OVERHEAD,
+    }
 }
 
 impl Crew {
@@ -67,7 +77,9 @@ impl Crew {
 
     /// Most registers that a thread that multiplies may have.
     pub(crate) fn most(&self) -> u32 {
-        self.moved.map_or(self.entry_registers, |moved| moved.consumer)
+        // A thread that loads by `cp.async` needs its own.
+        let entry = if self.entry_registers < LEAST_COPYING { 0 } else { self.entry_registers };
+        self.moved.map_or(entry, |moved| moved.consumer)
     }
 
     pub(crate) fn threads(&self) -> u32 {

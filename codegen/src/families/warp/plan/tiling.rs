@@ -3,17 +3,19 @@
 use serde::Serialize;
 
 use super::crew;
-use super::doubles;
 use super::epilogue::staged_bytes;
 use super::kloop::SHALLOW;
 use super::units::{VECTOR_BYTES, fragment, fragment_registers};
+use super::{doubles, fused};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
 /// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
+/// Registers of what is computed of sums, beside the accumulators of the tile.
+const FUSED: u32 = 16;
 /// Registers that a filling loop of one turn takes where fragments are unpacked.
-const DISSOLVED: u32 = 8;
+const DISSOLVED: u32 = 48;
 /// Warps of a CTA that the plan tries by itself, and accepts in a spec.
 const USUAL_WARPS: u32 = 8;
 const MOST_WARPS: u32 = 16;
@@ -93,8 +95,9 @@ impl Tiling {
         let dissolved = if dissolves && !spec.load.has_roles() { DISSOLVED } else { 0 };
         // Fragments of f64 are aligned groups of up to 16 registers, between which some stay unused.
         let unused = if doubles::takes(spec) { 16 } else { 0 };
-        let overhead = if spec.load.has_roles() { crew::overhead(spec.mma) } else { OVERHEAD };
-        let rest = tiling.accumulators(spec) + set + unpacked + dissolved + copied + unused + overhead;
+        let overhead = if spec.load.has_roles() { crew::overhead(spec, arch) } else { OVERHEAD };
+        let fused = if fused::is_on(spec) { FUSED } else { 0 };
+        let rest = tiling.accumulators(spec) + set + unpacked + dissolved + fused + copied + unused + overhead;
         // Two sets leave fewer places for aligned groups.
         tiling.registers = rest + set + unused / 2;
         tiling.buffered = tiling.registers <= tiling.most_registers(spec, 1, arch);
