@@ -11,7 +11,7 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     }
     let mut refuse = |fact: String, why: &str, help: &str| errors.push(PlanError::new("load", fact, why, help));
     let load = spec.load;
-    if !arch.cp_async {
+    if load == Load::Producer && !arch.cp_async {
         refuse(
             format!("{} has no load = {load}", arch.target),
             "cp.async and mbarriers came with sm_80",
@@ -28,11 +28,11 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     if load != Load::Tma {
         return;
     }
-    if arch.compute_capability != (9, 0) && arch.cp_async {
+    if arch.compute_capability != (9, 0) {
         refuse(
             format!("{} has no load = tma in these kernels", arch.target),
             "they load by cp.async.bulk.tensor of sm_90a",
-            "load = producer, or arch = sm_90a",
+            "arch = sm_90a, or load = warps",
         );
     }
     if doubles::takes(spec) || tf32::reads_rows(spec) {
