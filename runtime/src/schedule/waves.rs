@@ -1,7 +1,7 @@
 //! Tiles in waves: every cluster computes one tile of a wave, so that tiles which read the same blocks begin together.
 //!
 //! Clusters that traverse K from its beginning at the same time find in L2 what the others have just read; where they are at
-//! different places, each reads from memory (`benches/LOG.md`, 87). So clusters must neither take tiles out of turn nor
+//! different places, each reads from memory (`benches/LOG.md`, 88). So clusters must neither take tiles out of turn nor
 //! drift apart: within a wave the longest tile goes to the cluster that has had the least of its share of the work. The share
 //! of a cluster that takes one tile more than others is in shorter tiles.
 
