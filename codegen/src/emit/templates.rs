@@ -33,6 +33,7 @@ macro_rules! templates {
 templates! {
     "kernel",
     "module",
+    "hopper/drain_unless_full",
     "hopper/fused_pair",
     "hopper/fused_red",
     "hopper/fused_rows",
@@ -45,6 +46,7 @@ templates! {
     "hopper/next_stage",
     "hopper/no_problem",
     "hopper/prepare_ring",
+    "hopper/release_quadrants",
     "hopper/request_operand",
     "hopper/split_k",
     "hopper/stage",

@@ -19,6 +19,8 @@ pub(crate) struct Mainloop<P> {
     /// A stage is released one stage late, so that WGMMAs are always in flight: a lone consumer has nobody to fill its
     /// gaps.
     lag: bool,
+    /// A stage may be held at the end, as of [`Quadrants`].
+    holds: bool,
     prologue: Vec<Entry<P>>,
     steady: Vec<Entry<P>>,
     tails: Vec<Tail<P>>,
@@ -63,8 +65,8 @@ pub(crate) struct Stage {
     pub(crate) factors: Option<StageFactors>,
     /// Whether the stage has anything for this consumer is known when it is full.
     pub(crate) guard: Option<Guard>,
-    /// Each group is multiplied or not: the lane that reads what a full stage has, and its predicate, as of [`Guard`].
-    pub(crate) quadrants: Option<(&'static str, &'static str)>,
+    /// Each group is multiplied or not.
+    pub(crate) quadrants: Option<Quadrants>,
     /// WGMMAs that are committed together.
     pub(crate) groups: Vec<Group>,
 }
@@ -94,6 +96,21 @@ pub(crate) struct Group {
     pub(crate) wgmmas: Vec<Wgmma>,
     pub(crate) promotions: Vec<Promotion>,
     pub(crate) guard: Option<GroupGuard>,
+}
+
+/// A stage whose groups are multiplied or not. It is released as soon as they are complete: one stage late while the next one is
+/// full, so that WGMMAs are in flight.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Quadrants {
+    /// The lane that reads what a full stage has, and its predicate, as of [`Guard`].
+    pub(crate) reader: (&'static str, &'static str),
+    /// Bits of this consumer's block rows, and of all block columns.
+    pub(crate) rows: u32,
+    pub(crate) columns: u32,
+    /// Where one goes on when the stage is full, when it waits for all WGMMAs, and when the stage is done.
+    pub(crate) ready: String,
+    pub(crate) drain: String,
+    pub(crate) next: String,
 }
 
 /// WGMMAs on one block of either factor, either of which a stage may lack.
@@ -173,7 +190,9 @@ impl<P: Clone> Mainloop<P> {
         };
         // One label for every check in the prologue; each falls through to the next.
         let first = (1..length).find(|i| i.is_multiple_of(distinct)).unwrap_or(length);
+        let steady: Vec<_> = (0..distinct).map(steady).collect();
         Self {
+            holds: steady.iter().any(|entry| entry.stage.quadrants.is_some()),
             label: format!("$mainloop{suffix}"),
             done: format!("$mainloop_done{suffix}"),
             shape,
@@ -181,7 +200,7 @@ impl<P: Clone> Mainloop<P> {
             release,
             lag,
             prologue: (0..length).map(prologue).collect(),
-            steady: (0..distinct).map(steady).collect(),
+            steady,
             tails: (first..length).map(|i| Tail { label: tail(i), subtile: subtiles[i as usize].clone() }).collect(),
         }
     }

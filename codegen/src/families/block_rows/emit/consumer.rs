@@ -84,7 +84,7 @@ fn stage(plan: &BlockRowsPlan, index: u32, label: String, first: bool) -> Stage 
         (_, sub_stages, _) => format!("The next stage: {sub_stages} blocks of {width} of K."),
     };
     let reader = if plan.tiling.cluster > 1 { ("%r_rank", "%p_own") } else { ("0", "%p_release") };
-    let quadrants = plan.has_quadrants().then_some(reader);
+    let quadrants = plan.has_quadrants().then(|| super::quadrants::stage(plan, reader, &label));
     let guard = (plan.tiling.pack > 1 && !plan.has_quadrants()).then(|| Guard {
         skip: label.replace("$full", "$skip"),
         join: label.replace("$full", "$join"),

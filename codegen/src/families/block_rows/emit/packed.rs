@@ -84,7 +84,7 @@ impl Packed {
             sums: (0..plan.accumulators()).map(|i| sums.name(i)).collect(),
             has_blocks_of_c: plan.has_blocks_of_c(),
             row_bytes: quadrants::row_bytes(plan),
-            quadrants: plan.has_quadrants().then(|| t.row_groups()),
+            quadrants: plan.has_quadrants().then(|| t.wg_m / plan.view.rows),
             zero: if sums.is_f32() { "mov.f32" } else { "mov.u32" },
             steps: (0..k.steps).map(step).collect(),
         })

@@ -59,14 +59,14 @@ impl BlockRowsPlan {
         })
     }
 
-    /// Whether a consumer has several blocks of C, each of which takes part in a stage or not.
+    /// Whether each of a consumer's blocks of C takes part in a stage or not.
     pub(crate) fn has_quadrants(&self) -> bool {
-        pairs::has_quadrants(&self.spec, self.tiling.pack)
+        self.spec.op.is_of_pairs() && self.tiling.pack > 1
     }
 
     /// Whether these blocks have places of their own among the values of C.
     pub(crate) fn has_blocks_of_c(&self) -> bool {
-        self.has_quadrants() && self.spec.op.stores_blocks()
+        pairs::has_quadrants(&self.spec, self.tiling.pack) && self.spec.op.stores_blocks()
     }
 
     /// Columns of one WGMMA.

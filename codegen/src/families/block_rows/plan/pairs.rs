@@ -96,10 +96,10 @@ pub(super) fn check_cluster(spec: &KernelSpec, tiling: &Tiling, errors: &mut Pla
     }
 }
 
-/// Refuses stages of two depths for a consumer whose registers several blocks of C fill: ptxas 13.0 would spill.
+/// Refuses stages of two depths for a consumer whose registers its blocks of C fill: ptxas 13.0 would spill.
 pub(super) fn check_stages(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut PlanErrors) {
     let accumulators = tiling.accumulators(spec.acc);
-    if has_quadrants(spec, tiling.pack) && accumulators >= FULL && !kloop.uniform() {
+    if spec.op.is_of_pairs() && tiling.pack > 1 && accumulators >= FULL && !kloop.uniform() {
         errors.push(PlanError::new(
             "pack",
             format!("{} block rows cannot share a tile whose stages are {} and {} deep", tiling.pack, kloop.k_step, kloop.last),
