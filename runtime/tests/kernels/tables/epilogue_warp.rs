@@ -67,7 +67,7 @@ fn cases() -> Vec<Case> {
         for dtype in ["bf16", "f16"] {
             add(
                 "bm = 64, bn = 96, bk = 48",
-                &format!("dtype = {dtype}, out = e4m3, {}", of("acc + bias")),
+                &format!("dtype = {dtype}, out = e4m3, arch = sm_89, {}", of("acc + bias")),
                 (133, 99, 200),
             );
         }
@@ -86,6 +86,17 @@ fn cases() -> Vec<Case> {
     {
         let spec = format!("bm = 32, bn = 32, bk = 32, mma = mma_sync, dtype = {dtype}, {}", of("0.5 * acc + bias"));
         cases.push(Case::new(&spec, (101, 69, 130), Pattern("random:0.5")));
+    }
+    for scale in ["tensor", "row_col"] {
+        for rest in
+            ["dtype = e4m3", "dtype = e5m2, out = e4m3", "dtype = i8, out = f32", "dtype = e4m3, out = f16, beta = on"]
+        {
+            for layout in ["row", "col"] {
+                let spec =
+                    format!("bm = 32, bn = 64, bk = 48, mma = mma_sync, {rest}, scale = {scale}, c_layout = {layout}");
+                cases.push(Case::new(&spec, (101, 69, 130), Pattern("random:0.5")));
+            }
+        }
     }
     for shape in ["m32n8k16", "m8n32k16"] {
         let spec = format!("bm = 64, bn = 64, bk = 32, mma = wmma, shape = {shape}, {}", of("acc + bias"));

@@ -54,7 +54,7 @@ fn cases(load: &str) -> Vec<Case> {
         for dtype in types {
             for layouts in ["", ", b_layout = col", ", c_layout = col", ", b_layout = col, c_layout = col"] {
                 let is_narrow = dtype.contains('8') || dtype.contains("e4m3");
-                if !(is_narrow && !layouts.contains("b_layout")) {
+                if !is_narrow || layouts.contains("b_layout") {
                     add("bm = 64, bn = 96, bk = 64", &format!(", {dtype}{layouts}"), (211, 133, 301));
                 }
             }
@@ -105,6 +105,16 @@ fn cases(load: &str) -> Vec<Case> {
     if load == "producer" {
         for rest in ["dtype = f64", "dtype = f64, b_layout = col", "dtype = f32, tf32 = on"] {
             let spec = format!("bm = 64, bn = 64, bk = 48, mma = mma_sync, load = producer, {rest}");
+            cases.push(Case::new(&spec, (211, 133, 301), Pattern("random:0.5")));
+        }
+    }
+    for rest in [
+        "dtype = e4m3, scale = tensor",
+        "dtype = e5m2, scale = row_col, out = f32",
+        "dtype = i8, scale = row_col, out = f16",
+    ] {
+        for layout in ["row", "col"] {
+            let spec = format!("bm = 64, bn = 64, bk = 64, mma = mma_sync, load = {load}, {rest}, c_layout = {layout}");
             cases.push(Case::new(&spec, (211, 133, 301), Pattern("random:0.5")));
         }
     }

@@ -39,7 +39,10 @@ impl Operand {
     /// Lines of a box: as many as TMA takes, or an even part of them.
     pub(crate) fn box_lines(&self, lines: u32, arch: &Arch) -> u32 {
         let parts = lines.div_ceil(arch.tma_box)..;
-        parts.map(|parts| lines / parts).find(|part| lines.is_multiple_of(*part) && part.is_multiple_of(REPEAT)).unwrap_or(REPEAT)
+        parts
+            .map(|parts| lines / parts)
+            .find(|part| lines.is_multiple_of(*part) && part.is_multiple_of(REPEAT))
+            .unwrap_or(REPEAT)
     }
 
     /// What TMA swizzles by.

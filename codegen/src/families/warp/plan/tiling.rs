@@ -89,9 +89,10 @@ impl Tiling {
         let copied = if arch.cp_async { 0 } else { tiling.copied_registers(spec) };
         // Hopper has no FP8 mma.sync: its compiler turns a set of fragments into f16, which takes twice as many.
         let unpacked = if spec.a.is_fp8() { 2 * set } else { 0 };
-        // Of two stages one is filled ahead: the loop that fills has one turn, which the compiler dissolves, so that it keeps
+        // Of two stages one is filled ahead, here with one block: the loop that fills has one turn, which the compiler dissolves, so that it keeps
         // addresses of copies beside fragments that it unpacks.
-        let dissolves = spec.a.is_fp8() && spec.stages == Some(2) && arch.compute_capability == (9, 0);
+        let is_alone = spec.bk * spec.a.bytes() > SHALLOW;
+        let dissolves = spec.a.is_fp8() && spec.stages == Some(2) && is_alone && arch.compute_capability == (9, 0);
         let dissolved = if dissolves && !spec.load.has_roles() { DISSOLVED } else { 0 };
         // Fragments of f64 are aligned groups of up to 16 registers, between which some stay unused.
         let unused = if doubles::takes(spec) { 16 } else { 0 };
