@@ -54,11 +54,11 @@ mod tests {
     #[test]
     fn bits_are_found_upwards_and_downwards() {
         let word = 0b1011_0010;
-        for (base, n, found) in [(0, 1, 1), (0, 2, 4), (2, 1, 4), (7, -1, 7), (7, -2, 5), (6, -1, 5), (5, 0, 5)] {
-            assert_eq!(find_nth(word, base, (n as i32).cast_unsigned()), found, "from {base}, {n}");
+        for (base, n, found) in [(0, 1_i32, 1), (0, 2, 4), (2, 1, 4), (7, -1, 7), (7, -2, 5), (6, -1, 5), (5, 0, 5)] {
+            assert_eq!(find_nth(word, base, n.cast_unsigned()), found, "from {base}, {n}");
         }
-        for (base, n) in [(0, 5), (0, -1), (6, 0), (40, 1)] {
-            assert_eq!(find_nth(word, base, (n as i32).cast_unsigned()), mask(32), "from {base}, {n}");
+        for (base, n) in [(0, 5_i32), (0, -1), (6, 0), (40, 1)] {
+            assert_eq!(find_nth(word, base, n.cast_unsigned()), mask(32), "from {base}, {n}");
         }
     }
 
