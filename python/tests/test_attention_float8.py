@@ -86,6 +86,22 @@ def test_without_factors_values_are_what_is_stored() -> None:
     assert torch.equal(bsr.attention(*by_rows, layout="bshd").transpose(1, 2), bsr.attention(q, k, v))
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+def test_results_are_written_into_tensors_of_the_caller(device, layout) -> None:
+    q, k, v = drawn(device)
+    found = bsr.quantise_attention(q, k, v)
+    tensors = [x if layout == "bhsd" else x.transpose(1, 2) for x in found[:3]]
+    expected, sums = bsr.attention(*tensors, scales=found.scales, layout=layout, lse=True)
+    # With gaps between the rows, too.
+    for place in (torch.empty_like(expected), torch.empty(*expected.shape[:3], 96, device=device).bfloat16()[..., :64]):
+        lse = torch.empty_like(sums)
+        place.fill_(math.nan)
+        given = bsr.attention(*tensors, scales=found.scales, layout=layout, out=place, lse=lse)
+        assert given[0].data_ptr() == place.data_ptr() and given[1] is lse
+        assert torch.equal(place, expected) and torch.equal(lse, sums)
+
+
 def test_what_is_refused() -> None:
     q, k, v = drawn("cpu")
     found = bsr.quantise_attention(q, k, v)
@@ -99,7 +115,9 @@ def test_what_is_refused() -> None:
         bsr.attention(*found[:3], scales=(1.0, torch.ones(3), 1.0))
     with pytest.raises(bsr.Error, match="no three"):
         bsr.attention(*found[:3], scales=2.0)
-    with pytest.raises(bsr.Error, match="out"):
-        bsr.attention(*found[:3], out=torch.empty_like(q, dtype=torch.bfloat16))
+    with pytest.raises(bsr.Error, match="out is .* of torch.float32"):
+        bsr.attention(*found[:3], out=torch.empty_like(q))
+    with pytest.raises(bsr.Error, match="workspace of its own"):
+        bsr.attention(*found[:3], workspace=torch.zeros(64))
     with pytest.raises(bsr.Error, match="per = "):
         bsr.quantise_attention(q, k, v, "problem")

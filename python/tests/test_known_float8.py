@@ -133,6 +133,21 @@ def test_other_factors_another_launch(known, monkeypatch) -> None:
     assert ReadyAttention.launches == 5
 
 
+def test_tensors_of_the_caller_get_the_results(known, monkeypatch) -> None:
+    mask = Mask.full((100, 130), BLOCK)
+    monkeypatch.setattr(ReadyAttention, "mask_key", mask.key)
+    tensors, scales = drawn("head")
+    expected = known(lambda: bsr.attention(*tensors, mask, scales=scales, lse=True))
+    wide = torch.zeros(2, 4, 100, 65, dtype=torch.bfloat16)
+    for out in (torch.zeros(2, 4, 100, 64, dtype=torch.bfloat16), wide[..., 1:]):
+        lse = torch.zeros(2, 4, 200)[..., ::2]
+        found = bsr.attention(*tensors, mask, scales=scales, out=out, lse=lse)
+        assert found[0].data_ptr() == out.data_ptr() and found[1].data_ptr() == lse.data_ptr()
+        torch.testing.assert_close(out, expected[0], rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(lse, expected[1], rtol=1e-4, atol=1e-4)
+    assert (wide[..., 0] == 0).all() and ReadyAttention.launches == 2
+
+
 def test_values_by_column_are_v_again() -> None:
     for keys in (1, 16, 70, 128):
         v = torch.randn(2, 3, keys, 32).to(torch.float8_e4m3fn)

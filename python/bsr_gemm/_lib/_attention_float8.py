@@ -82,14 +82,16 @@ def attention(
             "an attention of float8 has no gradient\n"
             "  help: `detach()` what requires one, or attention of bfloat16 for training"
         )
-    if results.given:
-        raise Error("an attention of float8 has results of its own\n  help: leave out `out`, and `lse=True`")
+    if results.workspace is not None:
+        raise Error("an attention of float8 has a workspace of its own\n  help: leave out `workspace`")
+    # O has the sizes of Q, and another type.
+    results.check(q.new_empty(1, dtype=torch.bfloat16).expand(q.shape), v, is_plain=True)
     factors, sinks = factors_of(scales, q, k), _sinks.read(sinks, q)
     if sinks is not None and torch.is_grad_enabled() and sinks.requires_grad:
         raise Error("an attention of float8 has no gradient\n  help: `detach()` the sinks")
     with torch.no_grad():
         if is_on_gpu(q):
-            out, sums = _on_gpu(call, factors, results.wants_sums, sinks, split, values, keep)
+            out, sums = _on_gpu(call, factors, results, sinks, split, values, keep)
         else:
             call.v = v if values is None else values.to_rows()
             out, sums = _on_cpu(call, factors, results.wants_sums, sinks, split)
@@ -151,7 +153,7 @@ def spec_of_float8(call: Call, block: tuple[int, int], split: str | None, has_si
 def _on_gpu(
     call: Call,
     factors: list[Tensor] | None,
-    lse: bool,
+    results: Results,
     sinks: Any,
     split: Any,
     values: ValuesByColumn | None,
@@ -166,8 +168,12 @@ def _on_gpu(
     _gpu.refuse_fork()
     mask = _attention_torch._found(q, k, call.key)
     shape = (*q.shape[:3], v.shape[3])
-    out = q.new_empty(shape, dtype=torch.bfloat16)
-    sums = q.new_empty(shape[:3] if lse else (0,), dtype=torch.float32)
+    lse = results.wants_sums
+    out = q.new_empty(shape, dtype=torch.bfloat16) if results.out is None else results.out
+    sums = results.sums
+    # The kernel writes LSE row by row without gaps; any other tensor gets a copy.
+    if sums is None or not sums.is_contiguous():
+        sums = q.new_empty(shape[:3] if lse else (0,), dtype=torch.float32)
     if math.prod(shape) == 0:
         return out, sums
     if k.shape[2] == 0:
@@ -184,11 +190,14 @@ def _on_gpu(
         read += [] if sinks is None else [vector_of(sinks)]
         read += [vector_of(factor.reshape(-1)) for factor in factors or ()]
         count = factors[0].numel() if factors else 0
-        layouts = launches._layouts([*operands, out])
+        result = launches._addressable(out)
+        layouts = launches._layouts([*operands, result])
         ready = _native.ReadyAttention(loaded, work, layouts, call.scale, list(call.numbers), extents, count)
         launch = mask.launching(ready.launch) if mask.on_device else ready.launch
-        places = [tensor.data_ptr() for tensor in (*operands, out)]
+        places = [tensor.data_ptr() for tensor in (*operands, result)]
         launch(*places, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in read))
         if keep is not None and operands[0] is q and operands[1] is k:
             keep(launch, count)
+        if result is not out:
+            out.copy_(result)
     return out, sums

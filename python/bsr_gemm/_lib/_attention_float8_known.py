@@ -57,7 +57,7 @@ def attention(
     kernels = specs, lambda *_: None
     what, further = (causal, mask, capped(score, softcap)), (split, *given_by_call)
     call = _block_choice.call_of(q, k, stand_in, pattern, what, numbers, scale, layout, block, further, kernels)
-    results = Results(given[0], lse, base, given[1])
+    results = Results(call.in_order(given[0]), lse, base, given[1])
 
     def keep(launch: Any, count: int) -> None:
         if key is not None:
