@@ -16,9 +16,9 @@ impl TensorMapDesc {
         let bytes = coords[0] * size;
         if bytes % ALIGNMENT != 0 {
             return Some(format!(
-                "the copy begins at innermost coordinate {}, which is byte {bytes} of a line of the tensor, and byte {bytes} is not a \
-                 multiple of {ALIGNMENT}: the GPU raises an illegal instruction; move the coordinate to a multiple of {}, or give the \
-                 tensor map another base address",
+                "the copy begins at innermost coordinate {}, which is byte {bytes} of a line of the tensor: elsewhere than at multiples of \
+                 {ALIGNMENT} bytes the GPU raises an illegal instruction; move the coordinate to a multiple of {}, or give the tensor map \
+                 another base address",
                 coords[0],
                 ALIGNMENT / size
             ));

@@ -9,7 +9,8 @@ use crate::machine::mbarrier::{COUNT_LIMIT, Mbarrier, Outcome, TX_LIMIT};
 use crate::machine::memory::{Deed, Place, Who};
 use crate::machine::warp::Wait;
 use crate::machine::{Exec, Flow, Machine, Stop};
-use crate::program::op::{Addr, Mbar, Scope};
+use crate::program::op::{Addr, Mbar, PENDING_AT, Scope};
+use crate::program::types::mask;
 use crate::schedule::Schedule;
 
 impl Machine<'_> {
@@ -88,8 +89,8 @@ impl Machine<'_> {
                 let expect = expect.map(|e| self.value(who.w, l, e) as u32);
                 self.usable(who, &self.view_of(who.w, l), spot, false)?;
                 if let Some(d) = state {
-                    let phase = self.ctas[spot.0].mbarriers.get(&spot.1).map_or(0, |b| b.phase);
-                    self.warps[who.w].regs[*d as usize][l as usize] = phase;
+                    let before = self.ctas[spot.0].mbarriers.get(&spot.1).map_or(0, Mbarrier::state);
+                    self.warps[who.w].regs[*d as usize][l as usize] = before;
                 }
                 if *drop && let Some(b) = self.ctas[spot.0].mbarriers.get_mut(&spot.1) {
                     b.count = b.count.saturating_sub(n);
@@ -310,7 +311,7 @@ impl Machine<'_> {
             let Some(b) = self.ctas[spot.0].mbarriers.get(&spot.1) else {
                 return Err(Stop);
             };
-            let complete = if parity { b.parity_done(what as u32) } else { b.phase > what };
+            let complete = if parity { b.parity_done(what as u32) } else { b.phase > what & mask(PENDING_AT) };
             if complete {
                 yes |= 1 << l;
                 if let Some(g) = groups.iter_mut().find(|(s, _)| *s == spot) {

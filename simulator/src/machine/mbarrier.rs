@@ -2,6 +2,7 @@
 
 use crate::check::clock::View;
 use crate::check::shadow::Stamp;
+use crate::program::op::PENDING_AT;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Mbarrier {
@@ -46,6 +47,11 @@ pub(crate) const TX_LIMIT: i64 = (1 << 20) - 1;
 pub(crate) const COUNT_LIMIT: u64 = (1 << 20) - 1;
 
 impl Mbarrier {
+    /// What an arrival returns: the phase, and the arrivals that were pending.
+    pub(crate) fn state(&self) -> u64 {
+        self.phase | self.pending.max(0).cast_unsigned() << PENDING_AT
+    }
+
     pub(crate) fn new(count: u32, init: Stamp) -> Self {
         Self {
             count,

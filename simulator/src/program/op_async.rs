@@ -19,6 +19,9 @@ pub(crate) enum MapField {
     Fill,
 }
 
+/// Where the state of an mbarrier that an arrival returns has the pending count; the phase is below it.
+pub(crate) const PENDING_AT: u32 = 40;
+
 #[derive(Clone, Debug)]
 pub(crate) enum Mbar {
     Init {

@@ -133,7 +133,7 @@ pub const INSTRUCTIONS: &[Instruction] = &[
         "of tensor maps that the kernel makes from zeros or from one of its parameters; interleaved layouts are refused",
     ),
     i(
-        "mbarrier.{init,inval,arrive[.expect_tx,.noComplete],arrive_drop,expect_tx,complete_tx,test_wait,try_wait[.parity]}",
+        "mbarrier.{init,inval,arrive[.expect_tx,.noComplete],arrive_drop,expect_tx,complete_tx,test_wait,try_wait[.parity],pending_count}",
         "b64",
         "misuse is a finding",
     ),

@@ -169,6 +169,18 @@ fn memory() {
 }
 
 #[test]
+fn the_state_of_an_mbarrier_has_its_pending_count() {
+    let body = "mov.u32 %r10, 0;\nmov.u32 %r11, 0;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra $end;\nmbarrier.init.shared::cta.b64 [%r1], 3;\n\
+                mbarrier.arrive.shared::cta.b64 %rd10, [%r1];\nmbarrier.arrive.shared::cta.b64 %rd11, [%r1], 2;\n\
+                mbarrier.pending_count.b64 %r10, %rd10;\nmbarrier.pending_count.b64 %r11, %rd11;\n\
+                mbarrier.test_wait.shared::cta.b64 %p1, [%r1], %rd11;\n@%p1 add.u32 %r11, %r11, 100;\nst.global.u32 [%rd0], %r10;\n\
+                st.global.u32 [%rd0 + 4], %r11;\n$end:";
+    let (report, out) = run(HEAD, 32, &[vec![0; 8]], body, &Options::default());
+    assert!(report.is_clean(), "{}", report.findings[0]);
+    assert_eq!(words(&out[0]), [3, 102]);
+}
+
+#[test]
 fn a_carry_that_nobody_gave_is_undefined() {
     let (report, _) =
         run(HEAD, 32, &[vec![0; 128]], "addc.u32 %r2, %r0, 0;\nst.global.u32 [%rd0], %r2;", &Options::default());

@@ -1,7 +1,7 @@
 //! Named barriers, cluster barriers, fences and mbarriers.
 
 use super::super::context::Context;
-use super::super::op::{Fence, Mbar, Op, Reduction, Scope, Src};
+use super::super::op::{Fence, IntFn, Mbar, Op, PENDING_AT, Pure, Reduction, Scope, Src};
 use super::super::types::{Space, Ty};
 use crate::parse::Parsed;
 use crate::parse::ast::OperandKind;
@@ -138,8 +138,17 @@ fn semantics(cx: &mut Context<'_>, strong: &str) -> Option<Scope> {
 }
 
 pub(super) fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {
-    let what =
-        cx.need(&["init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"])?;
+    let what = cx.need(&[
+        "init",
+        "inval",
+        "arrive",
+        "arrive_drop",
+        "expect_tx",
+        "complete_tx",
+        "test_wait",
+        "try_wait",
+        "pending_count",
+    ])?;
     let op = match what {
         "init" => {
             let space = local(cx)?;
@@ -163,6 +172,13 @@ pub(super) fn mbarrier(cx: &mut Context<'_>) -> Parsed<Op> {
             let (addr, bytes) = (cx.addr(0, space)?, cx.src(1, Ty::U32)?);
             let op = if what == "expect_tx" { Mbar::ExpectTx { bytes } } else { Mbar::CompleteTx { bytes } };
             Op::Mbar { op, addr }
+        }
+        "pending_count" => {
+            cx.need(&["b64"])?;
+            cx.count(2, 2)?;
+            let d = cx.dst(0, Ty::U32)?;
+            let s = [cx.src(1, Ty::B64)?, Src::Imm(u64::from(PENDING_AT)), Src::Imm(0), Src::Imm(0)];
+            Op::Pure { f: Pure::Int(IntFn::Shr, Ty::U64), d, s }
         }
         "arrive" | "arrive_drop" => arrive(cx, what == "arrive_drop")?,
         _ => wait(cx, what == "try_wait")?,
