@@ -7,6 +7,8 @@ use bsr_tuner::pick::{Choice, Tuner, Why};
 use super::AutoError;
 use super::attention::tune_attention;
 
+/// The most queries for which blocks of 64 are looked at: of long masks they take longer than the model says.
+const FEW: usize = 16;
 /// Queries and keys of the blocks that are looked at; the first ones where the model sees no difference.
 const BLOCKS: [(u32, u32); 4] = [(128, 128), (128, 64), (64, 128), (64, 64)];
 
@@ -16,19 +18,18 @@ const WORTH: f64 = 0.97;
 
 /// The blocks, the kernel and its mask that the cost model takes for a rule: `mask` makes the mask of blocks of a size.
 ///
-/// Smaller blocks compute fewer pairs that do not count, at the edges of a window for instance; larger ones take fewer steps. `spec` says all else; its own blocks are not looked at.
+/// Up to 16 queries blocks of 64 queries are looked at, too, in which fewer rows are computed in vain. `spec` says all else; its own blocks are not looked at.
 ///
 /// ```
 /// use bsr::attention::{Mask, Shape};
 /// use bsr::tuner::pick::{Gpu, Tuner};
 ///
 /// let tuner = Tuner::new(Gpu { name: "NVIDIA H200".into(), driver: String::new(), capability: (9, 0) });
-/// let spec = "op = attention, bm = 128, bn = 64, bk = 128, dtype = bf16".parse()?;
-/// let shape = Shape { batch: 1, heads: 8, key_heads: 8, queries: 1024, keys: 1024, columns: 64 };
-/// let window = |block| Mask::window((1024, 1024), block, 63, 0);
-/// let (mask, choice) = bsr::auto::tune_attention_blocks(&tuner, &spec, &shape, window)?;
-/// assert_eq!(mask.block(), (64, 64));
-/// assert_eq!((choice.spec.bm, choice.spec.bk), (64, 64));
+/// let spec = "op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16".parse()?;
+/// let shape = Shape { batch: 8, heads: 32, key_heads: 4, queries: 1, keys: 32_768, columns: 128 };
+/// let (mask, choice) = bsr::auto::tune_attention_blocks(&tuner, &spec, &shape, |block| Mask::full((1, 32_768), block))?;
+/// assert_eq!(mask.block(), (64, 128));
+/// assert_eq!((choice.spec.bm, choice.spec.bk), (64, 128));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -46,7 +47,8 @@ pub fn tune_attention_blocks(
         let choice = tune_attention(tuner, &of_block, &mask, shape)?;
         Ok((mask, choice))
     };
-    let mut found: Vec<Result<_, AutoError>> = BLOCKS.into_iter().map(of).collect();
+    let mut found: Vec<Result<_, AutoError>> =
+        BLOCKS.into_iter().filter(|(bm, _)| *bm > 64 || shape.queries <= FEW).map(of).collect();
     let times: Vec<Option<f64>> =
         found.iter().map(|one| one.as_ref().ok().and_then(|(_, choice)| expected_us(choice))).collect();
     found.swap_remove(fastest(&times))

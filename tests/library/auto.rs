@@ -235,24 +235,21 @@ fn an_attention_is_chosen_for_its_mask_and_shape() {
     assert!(alone.pack_heads.is_none(), "{alone}");
 }
 
-/// Blocks of a rule are chosen: at the edges of a short window smaller ones; where no pair is computed in vain, the first.
+/// Blocks of a rule are chosen: of one query those with the fewest rows; where none is computed in vain, the first.
 #[test]
 fn the_blocks_of_a_rule_are_chosen() {
     let tuner = Tuner::new(Gpu { name: "NVIDIA H200".into(), driver: String::new(), capability: (9, 0) });
-    let spec = attend::plan().spec();
-    let chosen = |window: Option<usize>| {
-        let (sizes, heads) = ((1024, 1024), 8);
-        let shape = Shape { batch: 1, heads, key_heads: heads, queries: sizes.0, keys: sizes.1, columns: 64 };
-        let mask = |block| match window {
-            Some(before) => Mask::window(sizes, block, before, 0),
-            None => Mask::full(sizes, block),
-        };
-        let (mask, choice) = tune_attention_blocks(&tuner, spec, &shape, mask).unwrap();
+    let spec = "op = attention, bm = 64, bn = 128, bk = 64, dtype = bf16".parse().unwrap();
+    let chosen = |shape: Shape| {
+        let mask = |block| Mask::full((shape.queries, shape.keys), block);
+        let (mask, choice) = tune_attention_blocks(&tuner, &spec, &shape, mask).unwrap();
         assert_eq!(mask.block(), (choice.spec.bm as usize, choice.spec.bk as usize));
         assert_eq!(choice.spec.bn, spec.bn);
         mask.block()
     };
-    assert_eq!((chosen(None), chosen(Some(63))), ((128, 128), (64, 64)));
+    let decode = Shape { batch: 8, heads: 32, key_heads: 4, queries: 1, keys: 32_768, columns: 128 };
+    let whole = Shape { batch: 1, heads: 8, key_heads: 8, queries: 1024, keys: 1024, columns: 128 };
+    assert_eq!((chosen(decode), chosen(whole)), ((64, 128), (128, 128)));
 }
 
 /// A mask that cannot be made is an error of its own.
