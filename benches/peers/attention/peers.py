@@ -65,9 +65,8 @@ def torch_sdpa(problem: Problem) -> Iterator[Entry]:
 
     yield Entry("SDPA", attend)
     yield Entry("SDPA, cuDNN", by(SDPBackend.CUDNN_ATTENTION))
+    # The memory-efficient backend has no grouped heads.
     yield Entry("SDPA, flash", by(SDPBackend.FLASH_ATTENTION))
-    if case.queries == 1:
-        yield Entry("SDPA, efficient", by(SDPBackend.EFFICIENT_ATTENTION))
 
 
 def flex(problem: Problem) -> Iterator[Entry]:
