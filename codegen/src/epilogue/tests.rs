@@ -95,7 +95,8 @@ fn handles_are_equal_where_their_text_is() {
     assert_eq!(one, other);
     assert!(std::ptr::eq(one.program(), other.program()));
     assert_ne!(one, "|b: Cols<f32>| acc + b".parse().unwrap());
-    for out in [crate::words::Dtype::F16, crate::words::Dtype::BF16, crate::words::Dtype::F32] {
+    for out in [crate::words::Dtype::F16, crate::words::Dtype::BF16, crate::words::Dtype::F32, crate::words::Dtype::F64]
+    {
         let accumulate = Epilogue::accumulate(out);
         assert_eq!(accumulate.to_string().parse::<Epilogue>().unwrap(), accumulate);
         assert_eq!(accumulate.program().tile(), Some((0, out)));

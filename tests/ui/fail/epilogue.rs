@@ -7,7 +7,7 @@ fn names(a: Bsr<f16>, b: Dense<f16>, bias: Rows<f32>) -> Dense<f16> {
 }
 
 #[bsr_kernel(bm = 64, bn = 64, bk = 64)]
-fn types(a: Bsr<f16>, b: Dense<f16>, bias: Row<f32>, more: Cols<f64>, scale: f16, rest: Dense) -> Dense<f16> {
+fn types(a: Bsr<f16>, b: Dense<f16>, bias: Row<f32>, more: Cols<i32>, scale: f16, rest: Dense) -> Dense<f16> {
     acc + bias * more * scale + rest
 }
 
