@@ -374,6 +374,11 @@ impl Program {
         self.graph.levels[id]
     }
 
+    /// Is some value the less or the greater of two?
+    pub(crate) fn bounds(&self) -> bool {
+        self.nodes().iter().any(|node| matches!(node, Node::Min(..) | Node::Max(..)))
+    }
+
     /// Is some value rounded to `dtype` on the way?
     pub(crate) fn rounds_to(&self, dtype: Dtype) -> bool {
         self.nodes().iter().any(|node| matches!(node, Node::Round(to, _) if *to == dtype))

@@ -217,7 +217,6 @@ fn operand_words(operand: &Operand) -> String {
     let Operand { rows, vectors, pitch, .. } = operand;
     let along = if operand.along_k { "K" } else { "N" };
     let banks = match operand.group {
-        1 if operand.is_boxed() => "a fragment wide".to_owned(),
         1 => "padded".to_owned(),
         group => format!("swizzled by {group}"),
     };

@@ -72,6 +72,9 @@ fn cases() -> Vec<Case> {
             );
         }
         for rest in ["load = producer", "load = tma", "load = tma, warps = (2, 2), c_layout = col", "arch = sm_90a"] {
+            if family.contains("wmma") && rest.contains("tma") {
+                continue;
+            }
             for epilogue in ["acc + bias", "bias * silu(acc)"] {
                 add("bm = 64, bn = 128, bk = 64", &format!("{rest}, {}", of(epilogue)), (200, 261, 333));
             }
@@ -102,7 +105,7 @@ fn cases() -> Vec<Case> {
         let spec = format!("bm = 64, bn = 64, bk = 32, mma = wmma, shape = {shape}, {}", of("acc + bias"));
         cases.push(Case::new(&spec, (101, 69, 130), Pattern("random:0.5")));
     }
-    for rest in ["beta = on", "epilogue = \"|bias: Cols<f32>| relu(acc + bias)\""] {
+    for rest in ["beta = on", "epilogue = \"|bias: Cols<f32>| silu(acc + bias)\""] {
         let spec = format!("bm = 64, bn = 64, bk = 32, mma = wmma, arch = sm_70, {rest}");
         cases.push(Case::new(&spec, (101, 69, 130), Pattern("random:0.5")));
     }

@@ -75,7 +75,7 @@ fn sample_cases() -> Vec<Case> {
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, arch = sm_90a", (130, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, load = producer", (130, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, load = tma", (130, 70, 200)),
-        ("bm = 64, bn = 64, bk = 32, mma = wmma, load = tma", (130, 70, 200)),
+        ("bm = 64, bn = 64, bk = 32, mma = wmma, load = producer", (130, 70, 200)),
         ("bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f32, tf32 = on", (130, 70, 200)),
         ("bm = 64, bn = 64, bk = 32, dtype = f32, tf32 = on, b_layout = col", (130, 70, 200)),
         ("bm = 48, bn = 64, bk = 112, mma = wmma", (130, 70, 300)),

@@ -67,7 +67,7 @@ struct Product {
 
 impl Multiply {
     pub(super) fn new(plan: &WarpPlan) -> Self {
-        let (k, b, bytes) = (&plan.kloop, &plan.b, plan.spec.b.bytes());
+        let (k, b) = (&plan.kloop, &plan.b);
         let (m, n) = plan.tiling.fragment;
         let own = if aligned_b(plan) { 1 } else { address_count_b(plan) };
         let (clear, zero, count) = match (plan.spec.acc, plan.tiling.accumulators(&plan.spec)) {
@@ -81,7 +81,7 @@ impl Multiply {
             clear,
             zero,
             accumulators: (0..count).map(|i| accumulator(plan, i)).collect(),
-            column_bytes: if b.along_k { b.pitch } else { b.vector_offset(n * bytes / VECTOR_BYTES) / n },
+            column_bytes: if b.along_k { b.pitch } else { plan.spec.b.bytes() },
             lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
             first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
             rounds: Rounds {

@@ -2,14 +2,13 @@
 //!
 //! A row of an operand that is longer than 128 bytes goes to several panels, each all rows by 128 bytes. Within a panel TMA
 //! puts vector v of row r at v ^ (r >> s & (group - 1)), with 2, 4 or 8 vectors in a row and s = 2, 1, 0 (PTX ISA, "Swizzling
-//! Modes"), which is where `Operand` has it. Opaque fragments have one stride: their panels are as wide as a fragment, 16
-//! rows of it lie one behind the other, and nothing is swizzled.
+//! Modes"), which is where `Operand` has it.
 
 use super::operand::Operand;
-use super::units::{VECTOR_BYTES, fragment, k_unit};
+use super::units::VECTOR_BYTES;
 use super::{Tiling, WarpPlan};
 use crate::plan::{KLoop, Operand as Side, Problem, TensorMap};
-use crate::{Arch, KernelSpec, Layout, Mma};
+use crate::{Arch, KernelSpec, Layout};
 
 /// Bytes of the shortest and the longest swizzled row.
 const SPANS: (u32, u32) = (32, 128);
@@ -18,20 +17,14 @@ const REPEAT: u32 = 8;
 
 impl Operand {
     /// `rows` of `parts` parts along them, each of `bytes`, which go to panels of their own.
-    fn boxed(spec: &KernelSpec, along_k: bool, rows: u32, parts: u32, bytes: u32) -> Self {
-        let opaque = spec.mma == Mma::Wmma;
-        let pitch = match (opaque, along_k) {
-            (true, true) => k_unit(spec) * spec.a.bytes(),
-            (true, false) => fragment(spec).1 * spec.b.bytes(),
-            (false, _) => bytes.next_power_of_two().clamp(SPANS.0, SPANS.1),
-        };
-        let of_row = pitch / VECTOR_BYTES;
-        let group = if opaque { 1 } else { of_row };
-        let vectors = parts * bytes.div_ceil(pitch) * of_row;
+    fn boxed(along_k: bool, rows: u32, parts: u32, bytes: u32) -> Self {
+        let pitch = bytes.next_power_of_two().clamp(SPANS.0, SPANS.1);
+        let group = pitch / VECTOR_BYTES;
+        let vectors = parts * bytes.div_ceil(pitch) * group;
         Self { along_k, rows, vectors, pitch, group, lanes: 0, rows_a_pass: rows, threads: 0 }
     }
 
-    /// Bytes of a row that a box has.
+    /// Bytes of a row that a box has, by which TMA swizzles.
     pub(crate) fn span(&self) -> u32 {
         self.pitch
     }
@@ -44,22 +37,17 @@ impl Operand {
             .find(|part| lines.is_multiple_of(*part) && part.is_multiple_of(REPEAT))
             .unwrap_or(REPEAT)
     }
-
-    /// What TMA swizzles by.
-    fn swizzle_bytes(&self) -> u32 {
-        if self.group > 1 { self.pitch } else { 0 }
-    }
 }
 
 pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
-    Operand::boxed(spec, true, tiling.cta_m, kloop.sub_stages, kloop.k_step * spec.a.bytes())
+    Operand::boxed(true, tiling.cta_m, kloop.sub_stages, kloop.k_step * spec.a.bytes())
 }
 
 pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
     let bytes = spec.b.bytes();
     match spec.b_layout {
-        Layout::ColMajor => Operand::boxed(spec, true, tiling.cta_n, kloop.sub_stages, kloop.k_step * bytes),
-        Layout::RowMajor => Operand::boxed(spec, false, kloop.sub_stages * kloop.k_step, 1, tiling.cta_n * bytes),
+        Layout::ColMajor => Operand::boxed(true, tiling.cta_n, kloop.sub_stages, kloop.k_step * bytes),
+        Layout::RowMajor => Operand::boxed(false, kloop.sub_stages * kloop.k_step, 1, tiling.cta_n * bytes),
     }
 }
 
@@ -72,7 +60,7 @@ impl WarpPlan {
             [u64::from(bk), (problem.nnzb * u64::from(bm)).max(1)],
             u64::from(bk * a.bytes()),
             [self.a.span() / a.bytes(), self.a.box_lines(self.a.rows, &self.arch)],
-            self.a.swizzle_bytes(),
+            self.a.span(),
         )
     }
 
@@ -88,7 +76,7 @@ impl WarpPlan {
             dims,
             (problem.ldb * u64::from(dtype.bytes())).max(16),
             [self.b.span() / dtype.bytes(), self.b.box_lines(lines, &self.arch)],
-            self.b.swizzle_bytes(),
+            self.b.span(),
         )
     }
 }

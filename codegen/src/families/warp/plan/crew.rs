@@ -8,10 +8,9 @@ use crate::{Arch, KernelSpec, Load, Mma};
 
 /// Registers of a thread that only multiplies beside accumulators and fragments: addresses, the ring, the work tile.
 const OVERHEAD: u32 = 24;
-/// The same on opaque fragments, and where TMA lays them out, whose places ptxas keeps.
+/// The same on opaque fragments, whose places ptxas keeps.
 const OPAQUE_OVERHEAD: u32 = 44;
-const BOXED_OPAQUE_OVERHEAD: u32 = 80;
-/// The same of FP8 on Hopper, whose compiler turns a stage's fragments into f16 and holds them.
+/// The same of FP8: of PTX for sm_89, too, Hopper's compiler turns a stage's fragments into f16.
 const UNPACKING_OVERHEAD: u32 = 100;
 /// Warps that load by `cp.async`: one for each part of an SM.
 const COPYING_WARPS: u32 = 4;
@@ -44,11 +43,10 @@ pub(crate) struct Moved {
 }
 
 /// Registers of a thread that only multiplies, beside accumulators and fragments.
-pub(crate) fn overhead(spec: &KernelSpec, arch: &Arch) -> u32 {
-    match (spec.mma, spec.load) {
-        (Mma::Wmma, Load::Tma) => BOXED_OPAQUE_OVERHEAD,
-        (Mma::Wmma, _) => OPAQUE_OVERHEAD,
-        _ if spec.a.is_fp8() && arch.compute_capability == (9, 0) => UNPACKING_OVERHEAD,
+pub(crate) fn overhead(spec: &KernelSpec) -> u32 {
+    match spec.mma {
+        Mma::Wmma => OPAQUE_OVERHEAD,
+        _ if spec.a.is_fp8() => UNPACKING_OVERHEAD,
         _ => OVERHEAD,
     }
 }

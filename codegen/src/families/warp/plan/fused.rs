@@ -7,6 +7,8 @@ use crate::epilogue::{Input, InputKind, Program};
 use crate::plan::{Argument, Operand, Parameter, PlanError, PlanErrors, Problem};
 use crate::{Arch, Dtype, KernelSpec, Layout, Scale};
 
+/// The first architecture with `max.NaN`.
+const BOUNDS: (u32, u32) = (8, 0);
 /// The first architecture that rounds an f32 to bf16 within an expression.
 const ROUNDS: (u32, u32) = (9, 0);
 
@@ -54,6 +56,14 @@ pub(super) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
             format!("mma = {} has no second result", spec.mma),
             "what a row collects would have to be added up over the tiles of other CTAs".to_owned(),
             "one result, or mma = wgmma".to_owned(),
+        );
+    }
+    if arch.compute_capability < BOUNDS && program.bounds() {
+        refuse(
+            "arch",
+            format!("{} has no max, min or relu that keeps a NaN", arch.target),
+            "max.NaN.f32 came with sm_80 (PTX ISA)".to_owned(),
+            "arch = sm_80, or `if acc > 0.0 { acc } else { 0.0 }`".to_owned(),
         );
     }
     if arch.compute_capability < ROUNDS && program.rounds_to(Dtype::BF16) {

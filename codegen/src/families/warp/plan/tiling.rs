@@ -96,7 +96,7 @@ impl Tiling {
         let dissolved = if dissolves && !spec.load.has_roles() { DISSOLVED } else { 0 };
         // Fragments of f64 are aligned groups of up to 16 registers, between which some stay unused.
         let unused = if doubles::takes(spec) { 16 } else { 0 };
-        let overhead = if spec.load.has_roles() { crew::overhead(spec, arch) } else { OVERHEAD };
+        let overhead = if spec.load.has_roles() { crew::overhead(spec) } else { OVERHEAD };
         let fused = if fused::is_on(spec) { FUSED } else { 0 };
         let rest = tiling.accumulators(spec) + set + unpacked + dissolved + fused + copied + unused + overhead;
         // Two sets leave fewer places for aligned groups.
