@@ -160,11 +160,9 @@ fn fallbacks_are_documented() {
 #[test]
 fn errors_of_fallbacks() {
     let sampled = "fn sampled(a: Dense<f16>, b: Dense<f16>) -> Bsr<f16>;";
-    let shifted = "fn shifted(a: Bsr<f16>, b: Dense<f16>, bias: Rows<f32>) -> Dense<f16> { acc + bias }";
     let attend = "fn attend(q: Dense<f16>, k: Dense<f16>, v: Dense<f16>, scale: f32) -> Dense<f16>;";
     let cases = [
         (TILE, sampled),
-        (TILE, shifted),
         ("bm = 128, bn = 128, bk = 64, batch = on", FUNCTION),
         ("bm = 128, bn = 128, bk = 64, mma = mma_sync", FUNCTION),
         ("bm = 64, bn = 64, bk = 64, op = attention", attend),

@@ -54,7 +54,7 @@ fn bytes(a: Bsr<bf16>, b: Dense<bf16>, res: Dense<f32>) -> Dense<bf16> {
     acc + res
 }
 
-#[bsr_kernel(bm = 64, bn = 64, bk = 64, mma = mma_sync)]
+#[bsr_kernel(bm = 64, bn = 64, bk = 64, mma = scalar)]
 fn family(a: Bsr<f16>, b: Dense<f16>) -> Dense<f16> {
     relu(acc)
 }

@@ -15,7 +15,7 @@ struct EarlyFp8Result;
 #[bsr_kernel(bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = i8, b_layout = row)]
 struct RowMajorInteger;
 
-#[bsr_kernel(bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3, scale = row_col)]
+#[bsr_kernel(bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3, scale = block)]
 struct Scaled;
 
 #[bsr_kernel(bm = 64, bn = 64, bk = 64, mma = mma_sync, cluster = 2, swizzle = 64)]
