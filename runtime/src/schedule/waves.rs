@@ -89,7 +89,7 @@ mod tests {
     fn few_tiles_have_a_cluster_each() {
         let lists = balanced(vec![('a', 1), ('b', 2)], 2);
         assert_eq!(lists.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(balanced(Vec::<(char, u64)>::new(), 1), [[]; 1]);
+        assert!(balanced(Vec::<(char, u64)>::new(), 1).concat().is_empty());
         assert_eq!(in_turn(tiles(), 7).iter().map(Vec::len).sum::<usize>(), 1000);
     }
 }

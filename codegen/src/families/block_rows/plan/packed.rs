@@ -52,7 +52,8 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
     let mut refuse = |key: &'static str, fact: String, why: &str, help: &str| {
         errors.push(PlanError::new(key, fact, why.to_owned(), help.to_owned()));
     };
-    if !(2..=MOST).contains(&pack) && !(pack == 4 && pairs::has_quadrants(spec, pack)) {
+    let most = if pairs::has_quadrants(spec, pack) { 4 } else { MOST };
+    if !(2..=most).contains(&pack) {
         let why = "each has its own consumer warpgroup; beyond 3 consumers a thread has too few registers for WGMMA";
         refuse("pack", format!("{pack} block rows cannot share a tile"), why, "pack = 2 or 3");
     }
