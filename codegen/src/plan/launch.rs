@@ -298,6 +298,7 @@ pub struct SharedColumns {
 /// [`SharedPairs::COLUMN_BIT`] on; the number of A's block of each block row; that of B's block of each block column}. A work
 /// tile has the 16 words of [`SharedColumns`], of which words 4 to 11 are the first row of C of each consumer, or of each block
 /// of the tile where C is sparse and a consumer has several. A tile without pairs has one record of zeros.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPairs {
     /// Block rows of a tile: at most 4.
@@ -311,9 +312,11 @@ pub struct SharedPairs {
 }
 
 impl SharedPairs {
+    #[doc(hidden)]
     /// The first bit of a record's first word that stands for a block column.
     pub const COLUMN_BIT: u32 = 4;
 
+    #[doc(hidden)]
     /// Words of a record.
     pub const fn record(&self) -> u32 {
         1 + self.rows + self.columns

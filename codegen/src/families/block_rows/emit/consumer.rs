@@ -125,7 +125,7 @@ fn promoted(plan: &BlockRowsPlan, width: u32, first: bool) -> Vec<Group> {
 }
 
 /// The WGMMA-deep slices of a stage: sub-stage, element of K within it.
-pub(super) fn slices(plan: &BlockRowsPlan, width: u32) -> impl Iterator<Item = (u32, u32)> {
+fn slices(plan: &BlockRowsPlan, width: u32) -> impl Iterator<Item = (u32, u32)> {
     let unit = wgmma_k(plan.spec.a) as usize;
     (0..plan.kloop.sub_stages).flat_map(move |sub_stage| (0..width).step_by(unit).map(move |at| (sub_stage, at)))
 }

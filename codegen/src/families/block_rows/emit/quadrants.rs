@@ -2,12 +2,11 @@
 //! block, which takes part or not.
 
 use super::super::plan::BlockRowsPlan;
-use super::consumer::slices;
 use super::sums::sums;
-use crate::hopper::WGMMA_M;
 use crate::hopper::mainloop::{Group, GroupGuard, Quadrants};
 use crate::hopper::store::StoreBox;
 use crate::hopper::wgmma::{At, Wgmma};
+use crate::hopper::{WGMMA_M, wgmma_k};
 use crate::plan::SharedPairs;
 
 /// What holds of all groups of a stage, whose labels follow its own.
@@ -28,7 +27,7 @@ pub(super) fn groups(plan: &BlockRowsPlan, width: u32, label: &str) -> Vec<Group
     let (n, (rows, columns)) = (plan.instruction_n(), sides(plan));
     let places = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
     let group = |(row, column): (u32, u32)| {
-        let slices = slices(plan, width).map(|(_, at)| at);
+        let slices = (0..width).step_by(wgmma_k(plan.spec.a) as usize);
         let halves = 0..plan.view.rows / WGMMA_M;
         let wgmmas = slices.flat_map(|at| halves.clone().map(move |half| (at, half))).map(|(at, half)| {
             let line = row * plan.view.rows / WGMMA_M + half;

@@ -1,7 +1,7 @@
 //! The parameters of a launch: tensor maps of A, B and C, the work plan, the scales.
 
 use super::tiling::Share;
-use super::{BlockRowsPlan, pairs};
+use super::{BlockRowsPlan, quadrants};
 use crate::Scale;
 use crate::hopper::split_k::Workspace;
 use crate::hopper::{fused_plan as fused, permute};
@@ -66,7 +66,7 @@ impl BlockRowsPlan {
 
     /// Whether these blocks have places of their own among the values of C.
     pub(crate) fn has_blocks_of_c(&self) -> bool {
-        pairs::has_quadrants(&self.spec, self.tiling.pack) && self.spec.op.stores_blocks()
+        quadrants::has_quadrants(&self.spec, self.tiling.pack) && self.spec.op.stores_blocks()
     }
 
     /// Columns of one WGMMA.

@@ -11,6 +11,7 @@ mod operand;
 pub(crate) mod packed;
 mod pairs;
 mod precision;
+mod quadrants;
 mod tiling;
 
 pub(crate) use epilogue::Epilogue;
@@ -18,6 +19,8 @@ pub(crate) use fused::Fused;
 pub(crate) use memory::Memory;
 pub(crate) use precision::{Precision, SCALE_COLUMNS};
 pub(crate) use tiling::{Share, Split, Tiling};
+
+use tiling::FULL;
 
 use crate::hopper::{OperandTile, wgmma_k};
 use crate::plan::KLoop;
@@ -83,9 +86,6 @@ impl BlockRowsPlan {
         self.tiling.accumulators(self.spec.acc)
     }
 }
-
-/// Accumulators beside which blocks shorter than an instruction leave no registers for divided K.
-const FULL: u32 = 128;
 
 /// Divided K takes four registers of a consumer, which gathered blocks do not always leave, nor stages of two depths that
 /// some consumers skip: ptxas 13.0 would spill.

@@ -1,7 +1,7 @@
 //! Several block rows in one CTA tile (`pack`): each has its own consumer, and the CTA traverses the union of their block
 //! columns, so that it loads a column's part of B once for all of them.
 
-use super::pairs;
+use super::quadrants;
 use super::tiling::{Share, Split, Tiling};
 use crate::hopper::{CONSUMER_OVERHEAD, Roles, WGMMA_M, whole_boxes};
 use crate::plan::{PlanError, PlanErrors, SparseTimesDense};
@@ -15,7 +15,7 @@ pub(crate) const MOST: u32 = 3;
 /// The tile of `pack` block rows.
 pub(super) fn tiling(spec: &KernelSpec, view: &SparseTimesDense, pack: u32, arch: &Arch) -> Result<Tiling, PlanErrors> {
     check(spec, view, pack)?;
-    let (consumers, columns) = pairs::consumers(spec, pack);
+    let (consumers, columns) = quadrants::consumers(spec, pack);
     let tiling = Tiling {
         cta_m: pack * view.rows,
         cta_n: columns,
@@ -52,7 +52,7 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
     let mut refuse = |key: &'static str, fact: String, why: &str, help: &str| {
         errors.push(PlanError::new(key, fact, why.to_owned(), help.to_owned()));
     };
-    let most = if pairs::has_quadrants(spec, pack) { 4 } else { MOST };
+    let most = if quadrants::has_quadrants(spec, pack) { 4 } else { MOST };
     if !(2..=most).contains(&pack) {
         let why = "each has its own consumer warpgroup; beyond 3 consumers a thread has too few registers for WGMMA";
         refuse("pack", format!("{pack} block rows cannot share a tile"), why, "pack = 2 or 3");
@@ -83,7 +83,7 @@ fn check(spec: &KernelSpec, view: &SparseTimesDense, pack: u32) -> Result<(), Pl
         ("pdl", spec.pdl == crate::Pdl::Early),
         ("scale", spec.scale != Scale::Unscaled),
         ("accumulate", spec.accumulate == Some(crate::Accumulate::Promoted)),
-        ("consumers", spec.consumers.is_some_and(|consumers| consumers != pairs::consumers(spec, pack).0)),
+        ("consumers", spec.consumers.is_some_and(|consumers| consumers != quadrants::consumers(spec, pack).0)),
         ("k_step", spec.k_step.is_some_and(|k_step| k_step > view.depth)),
     ] {
         if given {

@@ -1,13 +1,11 @@
 //! Products of two block-sparse matrices. A tile is a slice of a block of C, and what it multiplies is a list of pairs of
 //! stored blocks. So B is dense to the kernel: its blocks one below another, `bn` wide, with a second index for A's blocks.
 
-use super::FULL;
-use super::tiling::{Share, Tiling};
+use super::tiling::{FULL, Share, Tiling};
 use crate::epilogue::InputKind;
-use crate::hopper::WGMMA_M;
 use crate::hopper::factors::along_k;
 use crate::plan::{KLoop, PlanError, PlanErrors};
-use crate::{KernelSpec, Layout, Op};
+use crate::{KernelSpec, Layout};
 
 /// Refuses what is not planned for pairs of blocks.
 pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
@@ -106,24 +104,5 @@ pub(super) fn check_stages(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, er
             format!("a consumer multiplies each of its blocks of C or not, in code for either depth: beside {accumulators} accumulators too few registers are left"),
             "pack = 2, or drop `pack`",
         ));
-    }
-}
-
-/// Columns of a block of which two share a tile: a swizzle span of 16-bit elements, so that each has panels of its own.
-const PAIRED_COLUMNS: u32 = 64;
-
-/// Whether a consumer of a tile of `pack` block rows has several blocks of C, each of which it multiplies or not. The operands
-/// of an epilogue are found by the row and column of a tile, which blocks of a sparse C do not have together.
-pub(crate) fn has_quadrants(spec: &KernelSpec, pack: u32) -> bool {
-    let sides = (spec.bm, spec.bn);
-    let has_place = spec.op == Op::Dss || spec.op == Op::Sss && spec.epilogue.is_none();
-    pack > 1 && has_place && sides == (WGMMA_M, PAIRED_COLUMNS) && spec.b.bytes() == 2
-}
-
-/// Consumers of a tile of `pack` block rows, and its columns.
-pub(crate) fn consumers(spec: &KernelSpec, pack: u32) -> (u32, u32) {
-    match has_quadrants(spec, pack) {
-        true => (if pack == 4 { 2 } else { pack }, 2 * spec.bn),
-        false => (pack, spec.bn),
     }
 }

@@ -12,6 +12,9 @@ use crate::plan::{Major, SparseTimesDense};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, Dtype, KernelSpec, Layout};
 
+/// Accumulators beside which stages of several kinds leave a consumer too few registers.
+pub(super) const FULL: u32 = 128;
+
 /// Which operand the CTAs of a cluster load once and multicast to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Share {
