@@ -74,11 +74,8 @@ vocabulary! {
 }
 
 impl Load {
-    /// Every way.
-    pub const ALL: [Self; 3] = [Self::Warps, Self::Producer, Self::Tma];
-
     /// True where some warps only load, and the others only multiply.
-    pub const fn has_roles(self) -> bool {
+    pub(crate) const fn has_roles(self) -> bool {
         !matches!(self, Self::Warps)
     }
 }

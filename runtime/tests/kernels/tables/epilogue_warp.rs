@@ -76,9 +76,9 @@ fn cases() -> Vec<Case> {
                 continue;
             }
             for epilogue in ["acc + bias", "bias * silu(acc)"] {
-                add("bm = 64, bn = 128, bk = 64", &format!("{rest}, {}", of(epilogue)), (200, 261, 333));
+                add("bm = 64, bn = 128, bk = 64", &format!("{rest}, {}", of(epilogue)), (70, 141, 170));
             }
-            add("bm = 64, bn = 128, bk = 64", &format!("{rest}, beta = on"), (200, 264, 333));
+            add("bm = 64, bn = 128, bk = 64", &format!("{rest}, beta = on"), (70, 144, 170));
         }
         let text = format!("bm = 32, bn = 32, bk = 32, {family}, {}", of("relu(acc + bias)"));
         cases.extend(shapes_around(&text));

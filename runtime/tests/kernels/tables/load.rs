@@ -25,7 +25,7 @@ fn every_row_can_be_launched() {
 
 #[test]
 fn simulated() {
-    simulate_table("loads by cp.async of warps of their own", &cases("producer"), 9);
+    simulate_table("loads by cp.async of warps of their own", &cases("producer"), 29);
 }
 
 #[test]

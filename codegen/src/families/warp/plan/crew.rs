@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::tiling::{PARTS, Tiling};
 use crate::hopper::Roles;
 use crate::{Arch, KernelSpec, Load, Mma};
 
@@ -11,7 +10,9 @@ const OVERHEAD: u32 = 24;
 /// The same on opaque fragments, whose places ptxas keeps.
 const OPAQUE_OVERHEAD: u32 = 44;
 /// The same of FP8: of PTX for sm_89, too, Hopper's compiler turns a stage's fragments into f16.
-const UNPACKING_OVERHEAD: u32 = 100;
+const UNPACKING_OVERHEAD: u32 = 130;
+/// Parts of an SM, each with warps and registers of its own.
+pub(super) const PARTS: u32 = 4;
 /// Warps that load by `cp.async`: one for each part of an SM.
 const COPYING_WARPS: u32 = 4;
 /// Registers of a thread that loads by `cp.async`, and of one that issues TMA.
@@ -52,6 +53,11 @@ pub(crate) fn overhead(spec: &KernelSpec) -> u32 {
 }
 
 impl Crew {
+    /// Threads that copy a stage by `cp.async` where warps that only load do, or by TMA.
+    pub(super) fn copying_threads(load: Load) -> u32 {
+        if load == Load::Producer { COPYING_WARPS * 32 } else { 0 }
+    }
+
     /// That of a CTA of `consumers` warps whose threads need `registers`, `resident` CTAs sharing an SM.
     pub(crate) fn new(spec: &KernelSpec, consumers: u32, registers: u32, resident: u32, arch: &Arch) -> Self {
         let has_setmaxnreg = arch.target.ends_with('a') && consumers.is_multiple_of(WARPGROUP);
@@ -82,21 +88,5 @@ impl Crew {
 
     pub(crate) fn threads(&self) -> u32 {
         (self.consumers + self.producers) * 32
-    }
-}
-
-impl Tiling {
-    /// The crew of such a tile, `resident` CTAs sharing an SM.
-    pub(crate) fn crew(&self, spec: &KernelSpec, resident: u32, arch: &Arch) -> Crew {
-        Crew::new(spec, self.warps.0 * self.warps.1, self.registers, resident, arch)
-    }
-
-    /// Threads that copy a stage by `cp.async`, or through registers.
-    pub(crate) fn copying_threads(&self, load: Load) -> u32 {
-        match load {
-            Load::Warps => self.threads(),
-            Load::Producer => COPYING_WARPS * 32,
-            Load::Tma => 0,
-        }
     }
 }

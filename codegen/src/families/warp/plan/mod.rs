@@ -8,6 +8,7 @@ mod epilogue;
 pub(crate) mod fused;
 mod kloop;
 mod load;
+mod maps;
 mod memory;
 mod operand;
 pub(crate) mod tf32;

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::crew;
+use super::crew::{self, Crew, PARTS};
 use super::epilogue::staged_bytes;
 use super::kloop::SHALLOW;
 use super::units::{VECTOR_BYTES, fragment, fragment_registers};
 use super::{doubles, fused};
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
+use crate::{Arch, Dtype, KernelSpec, Layout, Load, Mma};
 
 /// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
@@ -21,8 +21,6 @@ const USUAL_WARPS: u32 = 8;
 const MOST_WARPS: u32 = 16;
 /// Warps on one SM beyond which more hide nothing more.
 const BUSY_WARPS: u32 = 16;
-/// Parts of an SM.
-pub(super) const PARTS: u32 = 4;
 /// Multiply-adds of f16 that an SM does in a cycle, bytes of shared memory that it reads, and bytes that L2 gives it:
 /// an H200's by measurement. What they are worth against each other hardly differs between GPUs.
 const RATES: [f64; 3] = [1300.0, 128.0, 32.0];
@@ -111,6 +109,16 @@ impl Tiling {
     fn copied_registers(&self, spec: &KernelSpec) -> u32 {
         let bytes = (self.cta_m + self.cta_n) * SHALLOW.min(spec.bk * spec.a.bytes());
         bytes.div_ceil(self.threads() * 4)
+    }
+
+    /// The crew of such a tile, `resident` CTAs sharing an SM.
+    pub(crate) fn crew(&self, spec: &KernelSpec, resident: u32, arch: &Arch) -> Crew {
+        Crew::new(spec, self.warps.0 * self.warps.1, self.registers, resident, arch)
+    }
+
+    /// Threads that copy a stage by `cp.async`, or through registers.
+    pub(crate) fn copying_threads(&self, load: Load) -> u32 {
+        if load.has_roles() { Crew::copying_threads(load) } else { self.threads() }
     }
 
     fn fits(&self, spec: &KernelSpec, arch: &Arch) -> bool {
