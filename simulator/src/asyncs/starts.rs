@@ -1,7 +1,7 @@
 //! Where a tensor copy may begin, and what a reduction may combine: the hardware refuses others as illegal instructions.
 //!
-//! Established on an H200 (AGREEMENT.md), by copies of every start from -9 to 17 elements, with elements of 1 to 8 bytes; the ISA does not
-//! say so.
+//! Established on an H200 (AGREEMENT.md), by copies of every start from -9 to 17 elements, with elements of 1 to 8 bytes, of tiles and in
+//! im2col mode; the ISA does not say so.
 
 use crate::machine::tensor_map::TensorMapDesc;
 use crate::program::op::Way;
@@ -23,7 +23,7 @@ impl TensorMapDesc {
                 ALIGNMENT / size
             ));
         }
-        let to_global = matches!(way, Way::ToGlobal | Way::Reduce(_)) && self.im2col.is_none();
+        let to_global = matches!(way, Way::ToGlobal | Way::Reduce(_));
         let negative = coords[..rank].iter().position(|c| *c < 0).filter(|_| to_global)?;
         Some(format!(
             "coordinate {negative} of a copy to global memory is {}: what is in front of the tensor is not left out, as behind its end, but \
