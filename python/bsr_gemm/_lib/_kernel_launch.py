@@ -19,18 +19,22 @@ def launch_kernel(kernel: Any, call: Any) -> Any:
         out, second = call.empty()
         further, result = _inputs(call), None
         if native.op == "sdd":
-            stored, (left_operand, left) = out, operand_of(laid(call.a, native.layouts[0]))
-            right_operand, right = operand_of(laid(call.b, native.layouts[1]))
+            stored, (left_operand, left) = out, _operand(call.a, native.layouts[0])
+            right_operand, right = _operand(call.b, native.layouts[1])
         else:
             stored, dense = (call.b, call.a) if native.op == "dds" else (call.a, call.b)
-            left_operand, left = operand_of(laid(dense, native.layouts[0 if native.op == "dds" else 1]))
-            stored, result = values_of(stored), Result(out)
+            left_operand, left = _operand(dense, native.layouts[0 if native.op == "dds" else 1])
+            stored, result = values_of(stored), Result(out, native.layouts[2] == "col")
             right_operand, right = None, result.argument
         enqueue(loaded, call.pattern, stored, (left, right), further, second)
         if result is not None:
             result.finish()
         del left_operand, right_operand
     return call.results(out, second)
+
+
+def _operand(x: Any, layout: str) -> tuple:
+    return operand_of(laid(x, layout), layout == "col")
 
 
 def _inputs(call: Any) -> list[tuple[str, Any]]:

@@ -174,7 +174,7 @@ def enqueue(
         if value.dim() == 1:
             what, lies, array = "vector", (len(value), 1, 1), vector_of(value)
         elif value.dim() == 2:
-            array, (_, rows, cols, _, stride) = operand_of(value)
+            array, (_, rows, cols, _, stride) = operand_of(value, matrices[1][3])
             what, lies = "dense", (rows, cols, stride)
         else:
             array = values_of(value)

@@ -10,18 +10,23 @@ def _addressable(lines: int, line: int, stride: int, size: int, address: int) ->
     return address % 16 == 0 and (stride * size) % 16 == 0 and stride >= line
 
 
-def operand_of(x: Tensor) -> tuple[Tensor, tuple[int, int, int, bool, int]]:
-    """A matrix as a kernel reads it, and the tensor that keeps it alive: a padded copy where TMA cannot address it."""
+def _is_col(x: Tensor, asked: bool | None) -> bool:
+    """Whether columns are contiguous. Of one row or one column the strides do not say it: then it is what is asked for."""
+    return asked if asked is not None and 1 in x.shape else x.stride(1) != 1 and x.stride(0) == 1
+
+
+def operand_of(x: Tensor, asked: bool | None = None) -> tuple[Tensor, tuple[int, int, int, bool, int]]:
+    """A matrix as a kernel reads it, and the tensor that keeps it alive: a padded copy where TMA cannot address it. A kernel that
+    reads columns asks for them."""
     x = x.resolve_neg()
     rows, cols = x.shape
-    is_col = x.stride(1) != 1 and x.stride(0) == 1
+    is_col = _is_col(x, asked)
     size = x.element_size()
     lines, line = (cols, rows) if is_col else (rows, cols)
     stride = x.stride(1) if is_col else x.stride(0)
     stride = line if lines == 1 else stride
-    if (is_col or x.stride(1) == 1 or cols == 1 and rows == 1) and _addressable(
-        lines, line, stride, size, x.data_ptr()
-    ):
+    is_whole = line == 1 or x.stride(0 if is_col else 1) == 1
+    if is_whole and _addressable(lines, line, stride, size, x.data_ptr()):
         return x, (x.data_ptr(), rows, cols, is_col, stride)
     padded = -(-max(line, 1) * size // 16) * 16 // size
     copy = x.new_empty((lines, padded))
@@ -38,10 +43,10 @@ def vector_of(vector: Tensor) -> Tensor:
 class Result:
     """Where a kernel writes a matrix: the tensor of the result, or a padded one that is copied there."""
 
-    def __init__(self, out: Tensor) -> None:
+    def __init__(self, out: Tensor, asked: bool | None = None) -> None:
         rows, cols = out.shape
         self.out = out
-        self.is_col = out.stride(1) != 1 and out.stride(0) == 1
+        self.is_col = _is_col(out, asked)
         lines, line = (cols, rows) if self.is_col else (rows, cols)
         padded = -(-max(line, 1) * out.element_size() // 16) * 16 // out.element_size()
         if padded == line:
