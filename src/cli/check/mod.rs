@@ -70,20 +70,20 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let planned = args.ptx.plan(&args.spec)?;
-    let chosen = chosen(args, &planned)?;
-    line(out, "spec", planned.spec())?;
-    let planned = match chosen {
-        Some((chosen, words)) => {
-            line(out, "chosen", words)?;
-            chosen
-        }
-        None => planned,
+    let asked = args.ptx.plan(&args.spec)?;
+    let spec = *asked.spec();
+    let (planned, words) = match chosen(args, &asked)? {
+        Some((planned, words)) => (planned, Some(words)),
+        None => (asked, None),
     };
     let (kernel, lists) = (SimulatedKernel::new(&planned)?, lists(args.lists.as_deref())?);
     let trials = problems(args, &planned)?;
     let schedules: Vec<Options> = (0..args.schedules).map(|number| schedule(args.problem.seed(), number)).collect();
 
+    line(out, "spec", spec)?;
+    if let Some(words) = words {
+        line(out, "chosen", words)?;
+    }
     line(out, "kernel", planned.words())?;
     budget(&planned, out)?;
     line(out, "schedules", orders(&schedules))?;

@@ -148,7 +148,7 @@ fn what_cannot_be_fused_is_refused_with_a_remedy() {
         ("bm = 64, bn = 64, bk = 64, dtype = bf16", "|x: Dense<f32>| acc + x"),
         ("bm = 64, bn = 64, bk = 64, dtype = bf16", "|x: Dense<bf16>, y: Dense<bf16>| acc + x * y"),
         ("bm = 64, bn = 64, bk = 64, dtype = e4m3, out = e4m3", "|x: Dense<bf16>| acc + x"),
-        ("bm = 64, bn = 64, bk = 64, mma = mma_sync", "|| relu(acc)"),
+        ("bm = 64, bn = 64, bk = 64, mma = mma_sync", "|x: Dense<f16>, y: Dense<f16>| acc + x * y"),
         ("bm = 64, bn = 64, bk = 64, mma = scalar", "|x: Cols<f16>| acc + x"),
         (
             "bm = 256, bn = 128, bk = 64, out = f32",
