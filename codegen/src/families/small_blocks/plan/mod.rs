@@ -23,6 +23,8 @@ const COUNTERS: u32 = 48;
 const RESIDENT: u32 = 4;
 /// Elements of B that a thread may have in flight at once, beside those of its blocks.
 pub(super) const MOST_HELD: u32 = 32;
+/// Products of a row of a block with which two blocks in flight leave registers for values that are widened to f64.
+const MOST_WIDENED: u32 = 48;
 /// Columns whose sums leave registers for a second block in flight and a second CTA of an SM.
 const FEW_COLUMNS: u32 = 8;
 
@@ -98,7 +100,10 @@ impl SmallBlocksPlan {
 
     /// Blocks that a thread has in flight.
     pub(crate) fn in_flight(&self) -> u32 {
-        if self.spec.bn > FEW_COLUMNS { IN_FLIGHT.1 } else { IN_FLIGHT.0 }
+        // Values of f32 are held beside what they are as f64.
+        let is_full =
+            self.spec.a == Dtype::F32 && self.spec.acc == Dtype::F64 && self.spec.bn * self.inner() > MOST_WIDENED;
+        if self.spec.bn > FEW_COLUMNS || is_full { IN_FLIGHT.1 } else { IN_FLIGHT.0 }
     }
 
     /// Bytes of a row of a block as it is stored.

@@ -6,11 +6,11 @@ use crate::hopper::Roles;
 use crate::{Arch, KernelSpec, Load, Mma};
 
 /// Registers of a thread that only multiplies beside accumulators and fragments: addresses, the ring, the work tile.
-const OVERHEAD: u32 = 24;
+const OVERHEAD: u32 = 32;
 /// The same on opaque fragments, whose places ptxas keeps.
 const OPAQUE_OVERHEAD: u32 = 44;
 /// The same of FP8: of PTX for sm_89, too, Hopper's compiler turns a stage's fragments into f16.
-const UNPACKING_OVERHEAD: u32 = 130;
+const UNPACKING_OVERHEAD: u32 = 148;
 /// Parts of an SM, each with warps and registers of its own.
 pub(super) const PARTS: u32 = 4;
 /// Warps that load by `cp.async`: one for each part of an SM.
