@@ -67,7 +67,7 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         ("hopper-f16", "bm = 32, bk = 32", 200),
         ("hopper-f16", "bm = 16, bk = 16", 200),
         ("hopper-f16", "bm = 96, bk = 80", 100),
-        ("hopper-f16", "bm = 128, bk = 128, op = sdd", 80),
+        ("hopper-f16", "bm = 128, bk = 128, op = sdd", 20),
         ("hopper-f16", "bm = 128, bk = 128, op = dds, transpose = on, out = f32", 200),
         ("hopper-f16", "bm = 128, bk = 64, epilogue = \"|bias: Rows<f32>| relu(acc + bias)\"", 200),
         ("hopper-fp8", "bm = 128, bk = 128, dtype = e4m3", 300),

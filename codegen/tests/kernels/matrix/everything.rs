@@ -331,6 +331,43 @@ const GROUPS: &[Group] = &[
         draws: 30,
     },
     Group {
+        base: "",
+        bm: &[128, 64, 16, 48, 512],
+        bn: &[256, 128, 64, 32, 48],
+        bk: &[128, 64, 16, 32, 48, 112],
+        axes: &[
+            &[
+                "mma = mma_sync, load = tma",
+                "mma = mma_sync, load = producer",
+                "mma = wmma, load = producer",
+                "mma = mma_sync, load = producer, arch = sm_90a",
+                "mma = mma_sync, load = tma, dtype = i8",
+            ],
+            LAYOUTS,
+            &["", "stages = 2", "k_step = 32", "warps = (2, 2)", "out = f32", "beta = on", "schedule = strided"],
+        ],
+        draws: 120,
+    },
+    Group {
+        base: "",
+        bm: &[128, 64, 16, 48],
+        bn: &[128, 64, 32, 48],
+        bk: &[64, 16, 32, 48],
+        axes: &[
+            &["mma = mma_sync", "mma = wmma", "mma = mma_sync, dtype = e4m3", "mma = mma_sync, dtype = i8, out = f32"],
+            &["", "c_layout = col"],
+            &[
+                "beta = on",
+                "epilogue = \"|bias: Rows<f32>, alpha: f32| gelu(alpha * acc + bias)\"",
+                "epilogue = \"|bias: Cols<bf16>| silu(acc + bias)\"",
+                "epilogue = \"|bias: Rows<f16>, gate: Cols<f32>| relu(acc + bias) * gate\"",
+                "scale = row_col",
+                "scale = tensor",
+            ],
+        ],
+        draws: 80,
+    },
+    Group {
         base: "mma = mma_sync, dtype = f64",
         bm: &[64, 128, 16, 8, 48, 512],
         bn: &[64, 128, 32, 16, 48],
