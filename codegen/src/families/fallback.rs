@@ -127,7 +127,7 @@ mod tests {
             ("op = dds", "a sparse right factor needs mma = wgmma"),
             ("batch = on", "have no `batch`"),
             ("transpose = on", "have no `transpose`"),
-            ("dtype = e4m3, scale = tensor", "have no `scale`"),
+            ("dtype = e4m3, scale = block", "scale"),
             ("dtype = e4m3, accumulate = promoted", "have no `accumulate`"),
             ("mma = mma_sync", "mma = mma_sync needs no fallback"),
         ] {

@@ -130,6 +130,11 @@ pub(super) fn kernels<V: Element, T: Element>(
         Refusal::new(format!("vectors of solvers are of f64 or f32, and b is of {}", T::DTYPE))
             .help("cast b to f32; A may have values in f32, f16 or bf16 then")
     })?;
+    if V::DTYPE.bytes() > T::DTYPE.bytes() {
+        return Err(Refusal::new(format!("A has values of {}, and b is of {}, which is narrower", V::DTYPE, T::DTYPE))
+            .help(format!("cast b to {}, or A to {}", V::DTYPE, T::DTYPE))
+            .into());
+    }
     let types = if V::DTYPE == T::DTYPE {
         format!("dtype = {}", T::DTYPE)
     } else {

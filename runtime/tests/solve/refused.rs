@@ -59,6 +59,8 @@ fn what_no_solve_takes_is_refused_in_words() {
     let half = Bsr::<half::f16>::from_structure(Structure::empty(4, 4, (2, 2)).unwrap(), vec![]).unwrap();
     let text = on_host(&half, CG, (&[half::f16::ONE; 4], None), &mut Options::default()).unwrap_err().to_string();
     assert!(text.contains("b is of f16") && text.contains("help: "), "{text}");
+    let text = on_host(&unit, CG, (&[1.0_f32; 4], None), &mut Options::default()).unwrap_err().to_string();
+    assert!(text.contains("values of f64, and b is of f32") && text.contains("help: cast b to f64"), "{text}");
     for (options, word) in [
         (Options { rtol: -1.0, ..Options::default() }, "rtol = -1"),
         (Options { atol: f64::NAN, ..Options::default() }, "atol = NaN"),

@@ -37,12 +37,11 @@ fn every_case_in_f32() {
 
 /// The system is that of the values as they are stored: it is solved to the tolerance of the vectors.
 #[test]
-fn values_of_other_types() {
+fn values_of_narrower_types() {
     for case in mixed_cases() {
         solves::<f32, f64>(case, 1e-10);
         solves::<f16, f64>(case, 1e-10);
         solves::<bf16, f32>(case, 1e-4);
-        solves::<f64, f32>(case, 1e-4);
     }
 }
 

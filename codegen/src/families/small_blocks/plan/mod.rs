@@ -24,7 +24,7 @@ const RESIDENT: u32 = 4;
 /// Elements of B that a thread may have in flight at once, beside those of its blocks.
 pub(super) const MOST_HELD: u32 = 32;
 /// Products of a row of a block with which two blocks in flight leave registers for values that are widened to f64.
-const MOST_WIDENED: u32 = 48;
+const MOST_WIDENED: u32 = 49;
 /// Columns whose sums leave registers for a second block in flight and a second CTA of an SM.
 const FEW_COLUMNS: u32 = 8;
 

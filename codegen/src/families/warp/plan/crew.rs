@@ -3,10 +3,12 @@
 use serde::Serialize;
 
 use crate::hopper::Roles;
-use crate::{Arch, KernelSpec, Load, Mma};
+use crate::{Arch, Dtype, KernelSpec, Load, Mma};
 
 /// Registers of a thread that only multiplies beside accumulators and fragments: addresses, the ring, the work tile.
-const OVERHEAD: u32 = 32;
+const OVERHEAD: u32 = 24;
+/// What sums of f16 take beside it, which are packed two by two, and addresses of several blocks of a stage.
+const FURTHER: u32 = 8;
 /// The same on opaque fragments, whose places ptxas keeps.
 const OPAQUE_OVERHEAD: u32 = 44;
 /// The same of FP8: of PTX for sm_89, too, Hopper's compiler turns a stage's fragments into f16.
@@ -48,6 +50,7 @@ pub(crate) fn overhead(spec: &KernelSpec) -> u32 {
     match spec.mma {
         Mma::Wmma => OPAQUE_OVERHEAD,
         _ if spec.a.is_fp8() => UNPACKING_OVERHEAD,
+        _ if spec.acc == Dtype::F16 || spec.k_step.is_some_and(|step| step > spec.bk) => OVERHEAD + FURTHER,
         _ => OVERHEAD,
     }
 }
