@@ -299,8 +299,8 @@ fn reduced(element: TensorElement, f: AtomFn) -> Option<Ty> {
         (TensorElement::B32, Add | Min | Max | Inc | Dec | And | Or | Xor) => Some(Ty::U32),
         (TensorElement::S32, Add | Min | Max | And | Or | Xor) => Some(Ty::S32),
         (TensorElement::B64, Add | Min | Max | And | Or | Xor) => Some(Ty::U64),
-        // An H200 refuses the bitwise ones, and takes those of B64.
-        (TensorElement::S64, Add | Min | Max) => Some(Ty::S64),
+        // An H200 refuses the others, and takes those of B64.
+        (TensorElement::S64, Min | Max) => Some(Ty::S64),
         _ => None,
     }
 }

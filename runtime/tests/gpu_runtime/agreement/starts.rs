@@ -166,6 +166,15 @@ fn others(way: Way, element: TensorElement) -> Vec<Row> {
         let pixels = images(element, &[64, 6, 5, 2], [32 / element.bytes(), 16], (&[-1, -1], &[0, 0]), &[1, 1]);
         all.push(row("im2col", way, pixels.clone(), &[1, 1, 0], starts));
         all.push(row("im2col in front of the tensor", way, pixels, &[-1, 1, 0], vec![0]));
+        for (lower, upper) in
+            [([-1, 0], [0, 0]), ([0, -1], [0, 0]), ([1, 1], [1, 1]), ([0, 0], [-1, -1]), ([-1, -1], [-2, -2])]
+        {
+            for pixels in [4, 16] {
+                let map = images(element, &[64, 6, 5, 2], [32 / element.bytes(), pixels], (&lower, &upper), &[1, 1]);
+                let name = format!("im2col, {pixels} pixels, corners {lower:?} and {upper:?}");
+                all.push(row(&name, way, map, &[1, 1, 0], vec![0]));
+            }
+        }
     }
     all
 }
