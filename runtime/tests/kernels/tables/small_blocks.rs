@@ -159,6 +159,10 @@ fn transposed_cases() -> Vec<Case> {
     cases
 }
 
+/// The forms of small blocks that take an epilogue.
+const FUSED_FORMS: [&str; 5] =
+    ["lanes = 16", "transpose = on", "b_layout = col", "transpose = on, c_layout = col", "c_layout = col"];
+
 /// Vectors by rows and columns, scalars, a full operand and what C held, in every form, layout and number of columns.
 fn fused_cases() -> Vec<Case> {
     let epilogues = [
@@ -171,11 +175,7 @@ fn fused_cases() -> Vec<Case> {
     ];
     let mut cases = vec![];
     for (at, epilogue) in epilogues.into_iter().enumerate() {
-        for (turn, form) in
-            ["lanes = 16", "transpose = on", "b_layout = col", "transpose = on, c_layout = col", "c_layout = col"]
-                .into_iter()
-                .enumerate()
-        {
+        for (turn, form) in FUSED_FORMS.into_iter().enumerate() {
             let (bm, bk) = SIDES[(2 * at + turn) % SIDES.len()];
             let (bn, dtype) = ([1, 4, 2, 3][(at + turn) % 4], ["dtype = f32", "a = f16, b = f32"][turn % 2]);
             let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, {dtype}, {form}, {epilogue}");
@@ -199,11 +199,7 @@ fn fused_in_f64_cases() -> Vec<Case> {
     ];
     let mut cases = vec![];
     for (at, epilogue) in epilogues.into_iter().enumerate() {
-        for (turn, form) in
-            ["lanes = 16", "transpose = on", "b_layout = col", "transpose = on, c_layout = col", "c_layout = col"]
-                .into_iter()
-                .enumerate()
-        {
+        for (turn, form) in FUSED_FORMS.into_iter().enumerate() {
             let (bm, bk) = [(3, 3), (2, 2), (5, 4), (1, 7), (6, 3)][(2 * at + turn) % 5];
             let bn = [1, 4, 2, 3][(at + turn) % 4];
             let dtype = ["dtype = f64", "a = f32, b = f64", "a = f64, b = f32, out = f64"][(at + turn) % 3];
