@@ -23,8 +23,16 @@ impl TensorMapDesc {
                 ALIGNMENT / size
             ));
         }
-        let to_global = matches!(way, Way::ToGlobal | Way::Reduce(_));
-        let negative = coords[..rank].iter().position(|c| *c < 0).filter(|_| to_global)?;
+        if !matches!(way, Way::ToGlobal | Way::Reduce(_)) {
+            return None;
+        }
+        if let Some(corner) = self.im2col.as_ref().and_then(|mode| mode.lower.iter().find(|c| **c != 0)) {
+            return Some(format!(
+                "a copy to global memory in im2col mode, whose tensor map has a lower corner of {corner}: with others than 0 the GPU raises \
+                 an illegal instruction; store by a tensor map without padding"
+            ));
+        }
+        let negative = coords[..rank].iter().position(|c| *c < 0)?;
         Some(format!(
             "coordinate {negative} of a copy to global memory is {}: what is in front of the tensor is not left out, as behind its end, but \
              the GPU raises an illegal instruction; begin at 0 or later",
