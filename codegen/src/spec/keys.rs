@@ -53,7 +53,7 @@ keys! {
         "where and how precisely products are summed", by_default "`fast` or `register`, see below";
     Arch arch: Target = auto choice all
         "the architecture that the PTX is for", by_default "the oldest one that supports the kernel, see below";
-    CtaM cta_m: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Wgmma MmaSync Wmma }
+    CtaM cta_m: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Wgmma MmaSync Wmma Scalar }
         "rows of a CTA tile", by_default "the rows of the cheapest tile that divides a block";
     Warps warps: (u32, u32) = auto choice { Wgmma MmaSync Wmma }
         "warps of a CTA that multiply, along M and along N", by_default "the cheapest grid of up to 8; `wgmma`: by `consumers`, with four along M for each";

@@ -116,6 +116,16 @@ fn knob_cases() -> Vec<Case> {
         for bn in [32, 64, 128, 256] {
             add(format!("bm = 64, bn = {bn}, bk = 64, mma = scalar, {sums}"));
         }
+        for cta_m in [8, 16, 32, 48] {
+            add(format!("bm = 96, bn = 64, bk = 32, mma = scalar, {sums}, cta_m = {cta_m}"));
+        }
+    }
+    for (dtype, vector) in [("f16", 8), ("bf16", 8), ("f32", 4)] {
+        for cta_m in [16, 32, 64, 96] {
+            add(format!(
+                "bm = 192, bn = 128, bk = 32, mma = scalar, dtype = {dtype}, vector = {vector}, cta_m = {cta_m}"
+            ));
+        }
     }
     cases
 }

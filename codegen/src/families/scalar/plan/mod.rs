@@ -42,9 +42,9 @@ impl ScalarPlan {
         block::check(spec, arch, &mut errors);
         errors.check()?;
         let (tile, method) = match (spec.accumulate, spec.vector.unwrap_or(1)) {
-            (Some(Accumulate::Atomic), _) => (tile::strided(spec, tile::FEW), Method::Atomic),
+            (Some(Accumulate::Atomic), _) => (tile::strided(spec, tile::FEW)?, Method::Atomic),
             (_, 1) => {
-                let tile = tile::strided(spec, tile::MANY);
+                let tile = tile::strided(spec, tile::MANY)?;
                 (tile, Method::Register(Staging::of_elements(spec, &tile)))
             }
             _ => {

@@ -68,10 +68,16 @@ impl Tile {
 
 /// Threads with rows `grid_m` apart and columns `grid_n` apart: a warp reads and writes whole lines. The largest tile
 /// whose accumulators suffice; there is one for every legal block, with one row a thread.
-pub(crate) fn strided(spec: &KernelSpec, accumulators: u32) -> Tile {
+pub(crate) fn strided(spec: &KernelSpec, accumulators: u32) -> Result<Tile, PlanError> {
+    let find = |spec: &KernelSpec| find_strided(spec, accumulators);
+    let why = format!("a thread has at most {accumulators} sums, of whole rows of 1 to {STRIDED_THREADS} threads");
+    find(spec).ok_or_else(|| rows_asked(spec, spec.cta_m.unwrap_or(spec.bm), find, &why))
+}
+
+fn find_strided(spec: &KernelSpec, accumulators: u32) -> Option<Tile> {
     let lanes_n = if spec.bn.is_multiple_of(WARP) { WARP } else { WARP / 2 };
     let thread_n = spec.bn / lanes_n;
-    let tiles = slices(spec.bm, spec.bm).flat_map(|cta_m| {
+    let tiles = slices(spec, spec.bm).flat_map(|cta_m| {
         let grids = (1..=(STRIDED_THREADS / lanes_n).min(cta_m)).rev();
         grids.map(move |grid_m| (cta_m, grid_m))
     });
@@ -80,13 +86,26 @@ pub(crate) fn strided(spec: &KernelSpec, accumulators: u32) -> Tile {
             && (grid_m * lanes_n).is_multiple_of(WARP)
             && cta_m / grid_m * thread_n <= accumulators
     };
-    let (cta_m, grid_m) = tiles.into_iter().find(fits).unwrap_or((8, 8));
-    Tile { cta_m, cta_n: spec.bn, thread_m: cta_m / grid_m, thread_n, lanes_m: WARP / lanes_n, lanes_n }
+    let (cta_m, grid_m) = tiles.into_iter().find(fits)?;
+    Some(Tile { cta_m, cta_n: spec.bn, thread_m: cta_m / grid_m, thread_n, lanes_m: WARP / lanes_n, lanes_n })
+}
+
+/// The error of rows that no tile has, with the nearest that one has.
+fn rows_asked(spec: &KernelSpec, rows: u32, find: impl Fn(&KernelSpec) -> Option<Tile>, why: &str) -> PlanError {
+    let open = KernelSpec { cta_m: None, ..*spec };
+    let legal = slices(&open, spec.bm).filter(|rows| find(&KernelSpec { cta_m: Some(*rows), ..*spec }).is_some());
+    PlanError::tile_rows(rows, spec.bm, legal, why)
 }
 
 /// Threads with rows side by side and columns in runs of 16 bytes, for loads of 16 bytes from shared memory.
 pub(crate) fn blocked(spec: &KernelSpec) -> Result<Tile, PlanError> {
     find_blocked(spec).ok_or_else(|| {
+        if let Some(rows) = spec.cta_m
+            && find_blocked(&KernelSpec { cta_m: None, ..*spec }).is_some()
+        {
+            let why = format!("a warp has 1 to 8 times as many rows, and a tile at most {BLOCKED_ROWS}");
+            return rows_asked(spec, rows, find_blocked, &why);
+        }
         let fits = |bn: &u32| find_blocked(&KernelSpec { bn: *bn, ..*spec }).is_some();
         let nearest = (1..=32).map(|i| i * 16).filter(fits).min_by_key(|bn| bn.abs_diff(spec.bn));
         PlanError::new(
@@ -106,7 +125,7 @@ pub(crate) fn blocked(spec: &KernelSpec) -> Result<Tile, PlanError> {
 fn find_blocked(spec: &KernelSpec) -> Option<Tile> {
     // Of B a row of threads loads whole lines; a load has 16 bytes, which for f32 takes two rows of threads.
     let even = spec.a.bytes() == 4;
-    let candidates = slices(spec.bm, BLOCKED_ROWS).flat_map(|cta_m| {
+    let candidates = slices(spec, BLOCKED_ROWS).flat_map(|cta_m| {
         let rows = [8, 4, 2, 1].into_iter().filter(move |rows| *rows < 8 || cta_m >= ROWS_FOR_EIGHT);
         rows.flat_map(move |thread_m| [4, 2, 8, 1, 16].map(|lanes_m| (cta_m, thread_m, lanes_m)))
     });
@@ -127,7 +146,9 @@ fn find_blocked(spec: &KernelSpec) -> Option<Tile> {
         })
 }
 
-/// Row slices that a block can be cut into, the largest first.
-fn slices(bm: u32, most: u32) -> impl Iterator<Item = u32> {
-    (1..=bm / 8).rev().map(|i| i * 8).filter(move |rows| *rows <= most && bm.is_multiple_of(*rows))
+/// Row slices that a block can be cut into, the largest first, or the one that the spec asks for.
+fn slices(spec: &KernelSpec, most: u32) -> impl Iterator<Item = u32> {
+    let KernelSpec { bm, cta_m, .. } = *spec;
+    let legal = move |rows: &u32| *rows <= most && bm.is_multiple_of(*rows) && cta_m.is_none_or(|asked| asked == *rows);
+    (1..=bm / 8).rev().map(|i| i * 8).filter(legal)
 }

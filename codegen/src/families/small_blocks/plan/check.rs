@@ -100,6 +100,14 @@ fn check_choices(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `vector`",
         ));
     }
+    if spec.cta_m.is_some() {
+        errors.push(PlanError::new(
+            "cta_m",
+            "small blocks have no `cta_m`",
+            "a CTA has the block rows that its threads serve, `lanes` of them each",
+            "drop `cta_m`",
+        ));
+    }
     if let Some(accumulate) = spec.accumulate.filter(|accumulate| *accumulate != Accumulate::Register) {
         errors.push(PlanError::new(
             "accumulate",
