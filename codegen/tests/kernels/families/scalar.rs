@@ -11,7 +11,7 @@ const ATOMIC: &str = "mma = scalar, bm = 16, bn = 32, bk = 16, out = f32, accumu
 const REGISTER: &str = "mma = scalar, bm = 16, bn = 32, bk = 16";
 const VECTOR: &str = "mma = scalar, bm = 16, bn = 64, bk = 16, vector = 8";
 
-const ACCEPTED: [&str; 12] = [
+const ACCEPTED: [&str; 14] = [
     ATOMIC,
     REGISTER,
     VECTOR,
@@ -24,9 +24,11 @@ const ACCEPTED: [&str; 12] = [
     "mma = scalar, bm = 40, bn = 496, bk = 24",
     "mma = scalar, bm = 512, bn = 512, bk = 512, out = f32, accumulate = atomic",
     "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f32, accumulate = register",
+    "mma = scalar, bm = 512, bn = 128, bk = 112, cta_m = 64",
+    "mma = scalar, bm = 512, bn = 128, bk = 112, vector = 8, cta_m = 64",
 ];
 
-const REFUSED: [&str; 17] = [
+const REFUSED: [&str; 21] = [
     "mma = scalar, bm = 100, bn = 100, bk = 100",
     "mma = scalar, bm = 1024, bn = 8, bk = 4",
     "mma = scalar, bm = 64, bn = 64, bk = 24, vector = 8",
@@ -44,6 +46,10 @@ const REFUSED: [&str; 17] = [
     "mma = scalar, bm = 64, bn = 64, bk = 64, b_layout = col, c_layout = col",
     "mma = scalar, bm = 64, bn = 64, bk = 64, out = e4m3",
     "mma = scalar, bm = 64, bn = 64, bk = 64, stages = 4, cluster = 2",
+    "mma = scalar, bm = 96, bn = 64, bk = 64, cta_m = 64",
+    "mma = scalar, bm = 128, bn = 512, bk = 64, cta_m = 128",
+    "mma = scalar, bm = 512, bn = 128, bk = 64, vector = 8, cta_m = 512",
+    "mma = scalar, bm = 8, bn = 8, bk = 8, cta_m = 8",
 ];
 
 #[test]
