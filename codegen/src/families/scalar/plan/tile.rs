@@ -70,8 +70,15 @@ impl Tile {
 /// whose accumulators suffice; there is one for every legal block, with one row a thread.
 pub(crate) fn strided(spec: &KernelSpec, accumulators: u32) -> Result<Tile, PlanError> {
     let find = |spec: &KernelSpec| find_strided(spec, accumulators);
-    let why = format!("a thread has at most {accumulators} sums, of whole rows of 1 to {STRIDED_THREADS} threads");
-    find(spec).ok_or_else(|| rows_asked(spec, spec.cta_m.unwrap_or(spec.bm), find, &why))
+    find(spec).ok_or_else(|| {
+        let rows = spec.cta_m.unwrap_or(spec.bm);
+        let sums = (u64::from(rows) * u64::from(spec.bn)).div_ceil(u64::from(STRIDED_THREADS));
+        let why = format!(
+            "{rows} x {} sums over up to {STRIDED_THREADS} threads are {sums} or more a thread, which keeps at most {accumulators}",
+            spec.bn
+        );
+        rows_asked(spec, rows, find, why)
+    })
 }
 
 fn find_strided(spec: &KernelSpec, accumulators: u32) -> Option<Tile> {
@@ -90,11 +97,16 @@ fn find_strided(spec: &KernelSpec, accumulators: u32) -> Option<Tile> {
     Some(Tile { cta_m, cta_n: spec.bn, thread_m: cta_m / grid_m, thread_n, lanes_m: WARP / lanes_n, lanes_n })
 }
 
-/// The error of rows that no tile has, with the nearest that one has.
-fn rows_asked(spec: &KernelSpec, rows: u32, find: impl Fn(&KernelSpec) -> Option<Tile>, why: &str) -> PlanError {
+/// The error of rows that no tile has, with the nearest that one has; `why` where they divide a block.
+fn rows_asked(spec: &KernelSpec, rows: u32, find: impl Fn(&KernelSpec) -> Option<Tile>, why: String) -> PlanError {
     let open = KernelSpec { cta_m: None, ..*spec };
     let legal = slices(&open, spec.bm).filter(|rows| find(&KernelSpec { cta_m: Some(*rows), ..*spec }).is_some());
-    PlanError::tile_rows(rows, spec.bm, legal, why)
+    let error = PlanError::tile_rows(rows, spec.bm, legal, "a tile has a multiple of 8 rows");
+    if slices(&open, spec.bm).any(|legal| legal == rows) {
+        let fact = format!("a tile of {rows} x {} is not divided among the threads of a CTA", spec.bn);
+        return PlanError::new("cta_m", fact, why, error.help().unwrap_or_default());
+    }
+    error
 }
 
 /// Threads with rows side by side and columns in runs of 16 bytes, for loads of 16 bytes from shared memory.
@@ -103,8 +115,8 @@ pub(crate) fn blocked(spec: &KernelSpec) -> Result<Tile, PlanError> {
         if let Some(rows) = spec.cta_m
             && find_blocked(&KernelSpec { cta_m: None, ..*spec }).is_some()
         {
-            let why = format!("a warp has 1 to 8 times as many rows, and a tile at most {BLOCKED_ROWS}");
-            return rows_asked(spec, rows, find_blocked, &why);
+            let why = format!("a tile has at most {BLOCKED_ROWS} rows, and {BLOCKED_THREADS} threads of up to 8 x 8 sums");
+            return rows_asked(spec, rows, find_blocked, why);
         }
         let fits = |bn: &u32| find_blocked(&KernelSpec { bn: *bn, ..*spec }).is_some();
         let nearest = (1..=32).map(|i| i * 16).filter(fits).min_by_key(|bn| bn.abs_diff(spec.bn));
