@@ -120,9 +120,9 @@ impl Plan {
         self.kernel().attention_tiles()
     }
 
-    /// The launch of an attention with a grid of `ctas`; `None` for another operation.
-    pub fn attention_launch(&self, problem: &AttentionProblem, ctas: u32) -> Option<LaunchShape> {
-        Some(self.launch_of_heads(self.kernel().attention_parameters(problem)?, ctas))
+    /// The launch of an attention with a grid of so many clusters, without clusters CTAs; `None` for another operation.
+    pub fn attention_launch(&self, problem: &AttentionProblem, clusters: u32) -> Option<LaunchShape> {
+        Some(self.launch_of_heads(self.kernel().attention_parameters(problem)?, clusters))
     }
 
     /// How a part of an attention's gradient divides its work; `None` for another operation.
@@ -135,13 +135,13 @@ impl Plan {
         Some(self.launch_of_heads(self.kernel().gradient_parameters(problem)?, ctas))
     }
 
-    fn launch_of_heads(&self, parameters: Parameters, ctas: u32) -> LaunchShape {
+    fn launch_of_heads(&self, parameters: Parameters, clusters: u32) -> LaunchShape {
         LaunchShape {
-            grid: [ctas, 1],
+            grid: [clusters * self.cluster(), 1],
             block: self.threads(),
-            cluster: 1,
+            cluster: self.cluster(),
             shared_bytes: self.shared_bytes(),
-            is_dependent: false,
+            is_dependent: self.spec().pdl.is_on(),
             parameters: self.with_probes(parameters),
         }
     }

@@ -1,7 +1,7 @@
 //! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
-use super::plan::AttentionPlan;
+use super::plan::{AttentionPlan, PTX_VERSION};
 use crate::KernelSpec;
 use crate::hopper::table::{self, Row, row};
 use crate::hopper::{heads, wgmma_k};
@@ -105,6 +105,15 @@ impl KernelPlan for AttentionPlan {
                 format!("each part of a tile's keys has partials of {} B in the workspace", workspace.places_bytes);
             row("split", s.split.to_string(), why)
         }));
+        rows.extend(self.slices().map(|slices| {
+            let why = format!(
+                "each CTA has a slice of a tile's steps and stores {} columns of O; {} B come from the others, {}",
+                slices.columns,
+                slices.arriving(),
+                if slices.in_queries { "over Q" } else { "beside Q" }
+            );
+            row("cluster", format!("{} CTAs", slices.size), why)
+        }));
         if let Some(page) = s.page {
             let boxes = (t.step / page).max(1);
             rows.push(row("page", format!("{page} keys"), format!("a step has keys of {boxes} page(s) of K and of V")));
@@ -127,6 +136,14 @@ impl KernelPlan for AttentionPlan {
             block_rows: self.spec.bm,
             stages_per_block: ((self.spec.bk / self.tiling.step).max(1), 1),
         }
+    }
+
+    fn cluster(&self) -> u32 {
+        self.spec.cluster.unwrap_or(1)
+    }
+
+    fn ptx_version(&self) -> Option<&'static str> {
+        self.slices().map(|_| PTX_VERSION)
     }
 
     fn threads(&self) -> u32 {

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::super::plan::AttentionPlan;
+use super::super::plan::{AttentionPlan, Slices};
 use super::exchange::Exchange;
 use super::fp8::{self, Factors};
 use super::pages::Pages;
 use super::product::{self, Output, Scores};
+use super::slices::Merge;
 use crate::hopper::Roles;
 use crate::hopper::heads::{self, Boxes, Store, Variant, Write, boxes};
 use crate::hopper::held::Held;
@@ -41,6 +42,8 @@ pub(super) struct Context {
     staging: Staging,
     /// Of a kernel whose tiles can be divided.
     exchange: Option<Exchange>,
+    /// Of a kernel whose tiles are shared by the CTAs of clusters.
+    slices: Option<Merge>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -198,6 +201,7 @@ impl Context {
                 dtype: plan.spec.out.to_string(),
             },
             exchange: plan.workspace.as_ref().map(|workspace| Exchange::new(plan, workspace)),
+            slices: Merge::new(plan),
         }
     }
 }
@@ -220,10 +224,18 @@ fn memory(plan: &AttentionPlan) -> Memory {
         (0..2 * stages)
             .map(move |at| Barrier { offset: first + at * BARRIER, arrivals: if at < stages { 1 } else { empty } })
     };
+    let of_consumer = |slices: Slices, consumer: u32| {
+        let offset = m.slices_offset(&plan.tiling) + consumer * Slices::barriers_bytes();
+        let taken = Barrier { offset: offset + BARRIER, arrivals: WARPS * (slices.size - 1) };
+        [Barrier { offset, arrivals: 1 }, taken]
+    };
+    let slices =
+        plan.slices().into_iter().flat_map(|slices| (0..consumers).flat_map(move |at| of_consumer(slices, at)));
     let barriers = ring(m.queries_full(), m.query_stages, consumers)
         .chain(ring(m.keys_full(), m.stages, WARPS * consumers))
         .chain(ring(m.values_full(), m.stages, WARPS * consumers))
-        .chain(plan.spec.page.map(|_| Barrier { offset: m.tail_offset, arrivals: 1 }));
+        .chain(plan.spec.page.map(|_| Barrier { offset: m.tail_offset, arrivals: 1 }))
+        .chain(slices);
     Memory {
         query_stages: m.query_stages,
         query_bytes: m.query_bytes,

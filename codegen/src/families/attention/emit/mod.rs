@@ -5,6 +5,7 @@ mod exchange;
 mod fp8;
 mod pages;
 mod product;
+mod slices;
 
 use super::plan::AttentionPlan;
 use crate::hopper;

@@ -1,12 +1,13 @@
 //! Step 1: can this family plan the block, the types and the score?
 
-use super::fp8;
+use super::tiling::WIDEST_ALONE;
+use super::{fp8, slices};
 use crate::epilogue::InputKind;
 use crate::hopper::wgmma_k;
 use crate::plan::{PlanError, PlanErrors};
 use crate::scores::check::{self, FOREIGN};
 use crate::spec::Key;
-use crate::{KernelSpec, Op};
+use crate::{KernelSpec, Op, Pdl};
 
 /// Rows of a consumer warpgroup, of which the rows of a block are a multiple.
 const ROWS: u32 = 64;
@@ -16,9 +17,6 @@ const LARGEST: u32 = 512;
 const PAGES: [u32; 2] = [16, 256];
 /// Widest head: N of the widest WGMMA.
 const WIDEST: u32 = 256;
-/// The same of a tile of one consumer, of which two CTAs share an SM: ptxas compiles for 128 registers a thread, and O's instruction
-/// takes those of O and 30 more.
-const WIDEST_ALONE: u32 = 192;
 /// The same where CTAs share the keys of a tile.
 const WIDEST_SPLIT: u32 = 176;
 
@@ -62,6 +60,8 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
     check_pack(spec, errors);
     check_page(spec, errors);
+    slices::check(spec, (ROWS, WIDEST_ALONE), errors);
+    check_early(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
         errors.push(PlanError::new(
             Key::Split.as_str(),
@@ -85,9 +85,21 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             "consumers = 2",
         ));
     }
-    let own = |key: &Key| spec.a.is_fp8() && *key == Key::Scale;
+    let own = |key: &Key| matches!(key, Key::Cluster | Key::Pdl) || spec.a.is_fp8() && *key == Key::Scale;
     check::check_foreign(spec, FOREIGN.into_iter().filter(|key| !own(key)), errors);
     check::check_score(spec, errors);
+}
+
+/// Refuses a start before the kernels that make the work: every list and tensor of an attention may be theirs.
+fn check_early(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.pdl == Pdl::Early {
+        errors.push(PlanError::new(
+            Key::Pdl.as_str(),
+            format!("pdl = {} is not supported for op = {}", spec.pdl, spec.op),
+            "it reads the sparse operand early, and an attention has none: all that it reads may be of the kernel before it",
+            "pdl = on",
+        ));
+    }
 }
 
 fn check_depth(spec: &KernelSpec, unit: u32, errors: &mut PlanErrors) {

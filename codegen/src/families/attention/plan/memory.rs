@@ -1,6 +1,6 @@
 //! Step 4: shared memory: Q and where O is staged, the rings of K and V, barriers, words for the consumers.
 
-use super::Tiling;
+use super::{Slices, Tiling};
 use crate::hopper::OperandTile;
 use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES};
 use crate::plan::PlanError;
@@ -13,6 +13,8 @@ fn shared_bytes(tiling: &Tiling, arch: &Arch) -> u32 {
 
 /// Bytes of a word: of the record of a tile, and of each run of keys of a step.
 const WORD: u32 = 4;
+/// What the memory for slices begins at a multiple of: vectors of 16 bytes.
+const SLICES_ALIGN: u32 = 16;
 /// Stages below which a product would wait for each load.
 const FEWEST_STAGES: u32 = 2;
 
@@ -58,7 +60,9 @@ impl Memory {
         let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words;
         let of_stage = key_bytes + value_bytes + 2 * 2 * BARRIER + WORD * tiling.blocks;
         // Words are read as vectors of 16 bytes.
-        let (shared, spare) = (shared_bytes(tiling, arch), if spec.page.is_some() { 16 + BARRIER } else { 16 });
+        let slices = Slices::new(spec, tiling, queries, arch).map_or(0, |slices| slices.bytes() + SLICES_ALIGN);
+        let spare = if spec.page.is_some() { 16 + BARRIER } else { 16 + slices };
+        let shared = shared_bytes(tiling, arch);
         let room = |query_stages: u32| (shared - spare).saturating_sub(query_stages * of_query) / of_stage;
         // Another CTA of the SM computes while this one stores O from its only buffer.
         let query_stages = if tiling.roles.resident == 1 && room(2) >= FEWEST_STAGES { 2 } else { 1 };
@@ -88,9 +92,11 @@ impl Memory {
         let barriers_offset = records_offset + query_stages * WORD * tiling.words;
         let words_offset = barriers_offset + (2 * query_stages + 4 * stages) * BARRIER;
         let tail_offset = (words_offset + stages * WORD * tiling.blocks).next_multiple_of(BARRIER);
+        let words_end = words_offset + stages * WORD * tiling.blocks;
         let total = match spec.page {
             Some(_) => tail_offset + BARRIER,
-            None => words_offset + stages * WORD * tiling.blocks,
+            None if slices > 0 => words_end.next_multiple_of(SLICES_ALIGN) + slices - SLICES_ALIGN,
+            None => words_end,
         };
         Ok(Self {
             query_stages,
@@ -121,6 +127,11 @@ impl Memory {
     /// Barriers of full stages of K; those of empty ones, then the same of V, follow.
     pub(crate) fn keys_full(&self) -> u32 {
         self.barriers_offset + 2 * self.query_stages * BARRIER
+    }
+
+    /// What slices of a tile's steps are merged through.
+    pub(crate) fn slices_offset(&self, tiling: &Tiling) -> u32 {
+        (self.words_offset + self.stages * WORD * tiling.blocks).next_multiple_of(SLICES_ALIGN)
     }
 
     /// Barriers of full stages of V.

@@ -5,10 +5,12 @@ mod fp8;
 mod launch;
 mod memory;
 mod operand;
+mod slices;
 mod tiling;
 mod workspace;
 
 pub(crate) use memory::Memory;
+pub(crate) use slices::{PTX_VERSION, Slices};
 pub(crate) use tiling::Tiling;
 pub(crate) use workspace::Workspace;
 
@@ -59,6 +61,11 @@ impl AttentionPlan {
     /// Q, K and V have factors.
     pub(crate) fn has_factors(&self) -> bool {
         self.spec.scale != Scale::Unscaled
+    }
+
+    /// What the CTAs of a cluster pass to each other, of a kernel with clusters.
+    pub(crate) fn slices(&self) -> Option<Slices> {
+        Slices::new(&self.spec, &self.tiling, &self.queries, &self.arch)
     }
 
     /// The score of a pair in partial blocks, where it is not `s * scale`.

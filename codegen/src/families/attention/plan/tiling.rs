@@ -9,6 +9,9 @@ use crate::{Arch, KernelSpec};
 
 /// Queries of a consumer.
 pub(crate) const WG_ROWS: u32 = 64;
+/// Columns of the widest head of one consumer, of which two CTAs share an SM: ptxas compiles for 128 registers a thread, and O's
+/// instruction takes those of O and 30 more.
+pub(super) const WIDEST_ALONE: u32 = 192;
 /// Keys of the largest step: S of more would leave no registers for O.
 const WIDEST_STEP: u32 = 128;
 /// Keys of the largest step for which Q is held in registers: WGMMA then reads as much of Q as of K, and shared memory would
@@ -78,8 +81,12 @@ impl Tiling {
     /// Those whose registers fit, the best first: at least one. A step divides the keys of a block or has those of two.
     pub(crate) fn candidates(spec: &KernelSpec, arch: &Arch) -> Result<Vec<Self>, PlanError> {
         let score = spec.score.map_or(0, |score| vectors::registers(score.program()));
+        // CTAs of a cluster share tiles of which all consumers compute the same blocks: where it must be, those of one.
+        let in_clusters = spec.cluster.is_some_and(|size| size > 1);
         let wanted = |consumers: &&Consumers| match spec.consumers {
             Some(number) => consumers.number == number && (number != 2 || spec.score_depth() <= consumers.deepest),
+            None if in_clusters && consumers.number == 1 => spec.bn <= WIDEST_ALONE,
+            None if in_clusters && !spec.bm.is_multiple_of(consumers.number * WG_ROWS) => false,
             None => spec.bn <= consumers.widest && spec.score_depth() <= consumers.deepest,
         };
         let of = |consumers: &Consumers, step| Self::new(spec, *consumers, (step, score), arch);
