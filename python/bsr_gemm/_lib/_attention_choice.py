@@ -27,6 +27,8 @@ WIDEST = 160
 APART = 1.3
 #: Blocks of a row from which on keys are divided where GPUs have more SMs than there are tiles.
 LONG = 24
+#: The same from which on two CTAs of a cluster share each tile, and the columns of O that both then store a part of.
+SLICED, TWO_PARTS = 8, 32
 #: The most attentions of which it is kept what the cost model takes.
 KEPT = 4096
 
@@ -82,14 +84,17 @@ def _preferred(
         )
         return [warps + arch for arch in _archs(capability)]
 
-    def spec(split: str | None, heads: int = 1, consumers: int | None = None) -> str:
+    def spec(split: str | None, heads: int = 1, consumers: int | None = None, cluster: int | None = None) -> str:
         kind = _arrays.kind_of(q)
-        return spec_of(mask.block, columns, kind, closure, split, heads, has_sinks, consumers=consumers)
+        how = (kind, closure, split, heads, has_sinks)
+        return spec_of(mask.block, columns, *how, consumers=consumers, cluster=cluster)
 
     if mask.on_device or queries > FEW:
         if mask.block[0] // ROWS % 2 == 0 or not _are_apart(mask) or not _fits_l2(k, v):
             return [spec(split)]
-        divided = split or ("auto" if _is_short_of_tiles(mask, q) and v.shape[3] <= WIDEST else None)
+        if split is None and v.shape[3] % TWO_PARTS == 0 and _is_short_of_tiles(mask, q, SLICED):
+            return [spec(None, consumers=1, cluster=2), spec(None, consumers=1), spec(None)]
+        divided = split or ("auto" if _is_short_of_tiles(mask, q, LONG) and v.shape[3] <= WIDEST else None)
         return list(dict.fromkeys([spec(divided, consumers=1), spec(split, consumers=1), spec(split)]))
     # A pattern for each head cannot be that of a tile of several.
     group = 1 if mask.per in ("head", "both") else q.shape[1] // k.shape[1]
@@ -133,10 +138,10 @@ def _fits_l2(k: Tensor, v: Tensor) -> bool:
     return not k.is_cuda or of_head <= torch.cuda.get_device_properties(k.device).L2_cache_size
 
 
-def _is_short_of_tiles(mask: Any, q: Tensor) -> bool:
-    """Are there SMs without a tile, and is a tile long enough to be divided?"""
+def _is_short_of_tiles(mask: Any, q: Tensor, blocks: int) -> bool:
+    """Are there SMs without a tile, and have rows so many blocks?"""
     if mask.on_device or not q.is_cuda:
         return False
     rows = math.ceil(mask.sizes[0] / mask.block[0])
     tiles, mean = q.shape[0] * q.shape[1] * rows, mask.stored / (mask.patterns * rows)
-    return tiles <= torch.cuda.get_device_properties(q.device).multi_processor_count and mean >= LONG
+    return tiles <= torch.cuda.get_device_properties(q.device).multi_processor_count and mean >= blocks

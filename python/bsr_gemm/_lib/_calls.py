@@ -140,10 +140,11 @@ def spec_of(
     has_sinks: bool = False,
     page: int | None = None,
     consumers: int | None = None,
+    cluster: int | None = None,
 ) -> str:
     """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V, and so many
     ``heads`` of Q share a tile. Each head may have a sink, K and V may be in pages of so many keys, and a CTA may have so many
-    ``consumers``."""
+    ``consumers``. CTAs of a ``cluster`` share the keys of a tile."""
     if kind not in ("f16", "bf16"):
         raise Error(
             f"a kernel of attention computes f16 and bf16, not {kind}\n"
@@ -156,6 +157,7 @@ def spec_of(
     parts += ", sinks = on" if has_sinks else ""
     parts += "" if page is None else f", page = {page}"
     parts += "" if consumers is None else f", consumers = {consumers}"
+    parts += "" if cluster is None else f", cluster = {cluster}"
     return f"op = attention, bm = {block[0]}, bn = {columns[1]}, bk = {block[1]}, dtype = {kind}{depth}{parts}{score}"
 
 

@@ -291,7 +291,7 @@ impl Launcher {
         self.0.function()
     }
 
-    /// CTAs that run at the same time.
+    /// Clusters that run at the same time, each of which computes tiles; without clusters, CTAs.
     pub fn ctas(&self) -> u32 {
         self.0.clusters()
     }

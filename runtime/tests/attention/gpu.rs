@@ -13,8 +13,8 @@ use bsr_runtime::{Element, e4m3};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
-use crate::warps;
 use crate::{Operands, plan, wrong};
+use crate::{clusters, warps};
 
 /// The device of one test at a time: while a stream is captured, nothing may wait for the whole device.
 pub(crate) struct Alone {
@@ -63,6 +63,12 @@ fn every_case_on_a_gpu() {
         table::eight_bits(),
     ];
     run(&device, cases.into_iter().flatten());
+}
+
+#[test]
+fn every_cluster_on_a_gpu() {
+    let Some(device) = device("every_cluster_on_a_gpu") else { return };
+    run(&device, clusters::cases().into_iter());
 }
 
 #[test]

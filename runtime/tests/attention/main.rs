@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod accuracy;
+mod clusters;
 #[path = "../drawn/mod.rs"]
 mod drawn;
 mod eight_bits;

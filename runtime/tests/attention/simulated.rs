@@ -7,8 +7,8 @@ use bsr_runtime::{Element, e4m3};
 use half::{bf16, f16};
 
 use crate::table::{self, Case};
-use crate::warps;
 use crate::{Operands, plan, wrong};
+use crate::{clusters, warps};
 
 pub(crate) fn run(cases: Vec<Case>) {
     let faults: Vec<String> = cases.iter().enumerate().filter_map(|(number, case)| fault(number, case)).collect();
@@ -65,6 +65,11 @@ fn every_mask() {
 #[test]
 fn every_division_of_keys() {
     run(table::divided());
+}
+
+#[test]
+fn clusters_that_share_a_tile() {
+    run(clusters::cases());
 }
 
 #[test]

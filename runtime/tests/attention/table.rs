@@ -295,7 +295,7 @@ pub(crate) fn divided() -> Vec<Case> {
 }
 
 /// Rows of blocks without any beside long ones, of 490 queries and keys.
-fn with_empty_rows() -> Mask {
+pub(crate) fn with_empty_rows() -> Mask {
     let list = BlockList {
         indptr: vec![0, 0, 8, 9, 9, 9, 17, 17, 18],
         indices: [(0..8).collect::<Vec<u32>>(), vec![2], (0..8).collect(), vec![7]].concat(),
@@ -527,6 +527,7 @@ fn every_value_of_every_key_is_drawn() {
         paged(),
         depths(),
         eight_bits(),
+        crate::clusters::cases(),
     ];
     let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
     let missing = missing(&ATTENTIONS, tables.iter().flatten().map(parse));

@@ -68,7 +68,10 @@ const REASONS: &[Reason] = &[
         |at, before, _| at.text.contains(" bra ") && before.is_some_and(|before| before.text.contains("try_wait")),
         "the wait before it never has to be repeated: what it waits for has come by then",
     ),
-    (|at, _, _| goes_to(at, "$exit") || goes_to(at, "$leave"), "every CTA of a launch has work, and C has columns"),
+    (
+        |at, _, _| ["$exit", "$leave", "$waits"].iter().any(|to| goes_to(at, to)),
+        "every CTA of a launch has work, and C has columns",
+    ),
     (
         |at, _, _| at.text.contains(" bra ") && at.text.ends_with("_first_0;"),
         "a CTA that has work has a first record, and it is the first of its item",

@@ -18,7 +18,7 @@ const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slop
 const MOST_VECTORS: &str = "score = \"|a: Cols<f32>, b: Cols<f32>, c: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Cols<f32>, h: \
                             Rows<f32>, k: Rows<f32>| if a == h { s * scale + b * h + c * k + e * f + g } else { -inf }\"";
 
-const REFUSED: [&str; 40] = [
+const REFUSED: [&str; 48] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -27,7 +27,15 @@ const REFUSED: [&str; 40] = [
     "op = attention, bm = 128, bn = 128, bk = 128, out = f32",
     "op = attention, bm = 128, bn = 128, bk = 128, b_layout = col, transpose = on",
     "op = attention, bm = 128, bn = 128, bk = 128, epilogue = \"|| relu(acc)\"",
-    "op = attention, bm = 128, bn = 128, bk = 128, cluster = 2, consumers = 2, pdl = on",
+    "op = attention, bm = 128, bn = 128, bk = 128, cta_m = 128, consumers = 2, pdl = early",
+    "op = attention, bm = 128, bn = 128, bk = 128, cluster = 3",
+    "op = attention, bm = 128, bn = 128, bk = 128, cluster = 2, split = auto",
+    "op = attention, bm = 128, bn = 128, bk = 128, cluster = 2, page = 64",
+    "op = attention, bm = 128, bn = 128, bk = 128, cluster = 2, dtype = e4m3",
+    "op = attention, bm = 128, bn = 80, bk = 128, cluster = 2",
+    "op = attention, bm = 64, bn = 128, bk = 128, cluster = 2, consumers = 2",
+    "op = attention, bm = 64, bn = 256, bk = 128, cluster = 2",
+    "op = attention, bm = 128, bn = 128, bk = 128, cluster = 8, stages = 8",
     "op = attention, bm = 128, bn = 128, bk = 128, stages = 3",
     "op = attention, bm = 128, bn = 256, bk = 128, k_step = 128",
     "op = attention, bm = 128, bn = 128, bk = 128, k_step = 48",
@@ -74,18 +82,25 @@ fn plans_by_hand() {
         "op = attention, bm = 64, bn = 128, bk = 128, pack_heads = 4, split = 8, dtype = bf16".to_owned(),
         format!("op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16, d = 192, {DOCUMENTS}"),
         "op = attention, bm = 64, bn = 128, bk = 128, pack_heads = 4, split = auto, dtype = bf16, page = 16".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 64, cluster = 2, dtype = bf16".to_owned(),
+        "op = attention, bm = 128, bn = 128, bk = 128, cluster = 4, pdl = on".to_owned(),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
     }
     golden("attention_plans", &text);
 }
 
-/// A small kernel whole, the same with divided keys, with heads that share a tile, and with keys in pages.
+/// A small kernel whole, the same with divided keys, with heads that share a tile, with keys in pages, and in clusters.
 #[test]
 fn whole_kernels() {
     let small = "op = attention, bm = 64, bn = 64, bk = 64, stages = 2";
-    for (name, keys) in [("plain", ""), ("split", ", split = 2"), ("pack", ", pack_heads = 4"), ("page", ", page = 32")]
-    {
+    for (name, keys) in [
+        ("plain", ""),
+        ("split", ", split = 2"),
+        ("pack", ", pack_heads = 4"),
+        ("page", ", page = 32"),
+        ("cluster", ", cluster = 2, pdl = on"),
+    ] {
         golden(&format!("attention_whole_{name}"), plan(&format!("{small}{keys}")).ptx().text());
     }
 }
@@ -303,6 +318,28 @@ fn ptxas_assembles_kernels_of_blocks_of_128_with_probes_without_spills() {
     let with: Vec<Plan> = matrix().iter().filter(is_asked).map(|plan| plan.probed(probes).unwrap()).collect();
     assert!(with.len() > 10, "{} kernels", with.len());
     ptxas::assemble_all(&with, "attention-probed");
+}
+
+/// Clusters of every size, beside scores and sinks, with as many columns as they take; and the launch of one.
+#[test]
+fn ptxas_assembles_clusters_without_spills() {
+    let mut plans = vec![];
+    for (at, size) in [2, 4, 8].into_iter().enumerate() {
+        for (number, (bm, bn)) in
+            [(64, 128), (128, 128), (128, 256), (64, 64 * size.min(3)), (192, 64)].into_iter().enumerate()
+        {
+            let keys = ["", "sinks = on, pdl = on", CAUSAL, DOCUMENTS, "pack_heads = 4"][(at + number) % 5];
+            if bn % (16 * size) == 0 {
+                let spec = format!("op = attention, bm = {bm}, bn = {bn}, bk = 64, dtype = bf16, cluster = {size}");
+                plans.push(plan(&joined(&[&spec, keys])));
+            }
+        }
+    }
+    ptxas::assemble_all(&plans, "attention-clusters");
+    let launch = plans[0].attention_launch(&AttentionProblem::default(), 66).unwrap();
+    assert_eq!((launch.grid, launch.cluster, launch.is_dependent), ([132, 1], 2, false));
+    let pdl = plan("op = attention, bm = 64, bn = 64, bk = 64, pdl = on");
+    assert!(pdl.attention_launch(&AttentionProblem::default(), 1).unwrap().is_dependent);
 }
 
 /// Two CTAs of one consumer share an SM, with 128 registers a thread: up to 192 columns ptxas has enough of them, and beyond them the

@@ -17,6 +17,7 @@ pub(super) const COSTS: Costs = Costs {
     tile_us: 3.1,
     part_us: 0.0,
     exchange_us: 0.0,
+    merge_us: 0.0,
     sharpness: 6.0,
 };
 

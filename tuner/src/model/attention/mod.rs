@@ -41,6 +41,8 @@ struct Costs {
     /// Microseconds that a part of a tile takes beside its steps, and for each other part that it passes on or adds.
     part_us: f64,
     exchange_us: f64,
+    /// Microseconds of the merge of the slices of a tile, of a kernel in clusters: an estimate, to which no row is fitted.
+    merge_us: f64,
     /// How sharply the slowest of these alone decides.
     sharpness: f64,
 }
@@ -54,6 +56,7 @@ const COSTS: Costs = Costs {
     tile_us: 1.21,
     part_us: 0.913,
     exchange_us: 1.74,
+    merge_us: 1.0,
     sharpness: 6.0,
 };
 
@@ -169,7 +172,7 @@ pub(super) fn predict(plan: &Plan, problem: &TuningProblem, card: &Card) -> Opti
 
 /// The work list of a launch: what does not depend on how fast anything is.
 struct Listed {
-    /// Of every CTA.
+    /// Of every CTA, or of every cluster.
     ctas: Vec<Vec<Tile>>,
     /// Places of the workspace.
     places: usize,
@@ -179,6 +182,8 @@ struct Listed {
     consumers: f64,
     /// CTAs with work for each SM that has any.
     sharing: f64,
+    /// CTAs of a cluster, each of which has a slice of every tile's steps.
+    cluster: f64,
     hbm_bytes: f64,
 }
 
@@ -187,13 +192,15 @@ impl Listed {
         let (plan, tiles) = (kernel.plan, &kernel.tiles);
         let (shape, heads) = sizes(kernel, problem);
         let mask = Mask::of_structure(Shape::of(problem).structure()?, |_, _| false).ok()?;
-        let resident = plan.profile().resident;
-        let (first, words, places) = kernel.work(&shape, &mask, card.sms as u32 * resident)?;
+        let (resident, cluster) = (plan.profile().resident, plan.cluster());
+        let (first, words, places) = kernel.work(&shape, &mask, (card.sms as u32 * resident / cluster).max(1))?;
         let of_cta = |cta: &[u32]| (cta[0]..cta[1]).map(|at| Tile::read(tiles, &words, at as usize)).collect();
         let Amounts { read, written, .. } = Amounts::new(kernel, problem);
-        let busy = first.windows(2).filter(|cta| cta[0] < cta[1]).count();
+        let cluster = f64::from(cluster);
+        let busy = first.windows(2).filter(|cta| cta[0] < cta[1]).count() as f64 * cluster;
         Some(Self {
-            sharing: (busy as f64 / card.sms as f64).clamp(1.0, f64::from(resident)),
+            cluster,
+            sharing: (busy / card.sms as f64).clamp(1.0, f64::from(resident)),
             ctas: first.windows(2).map(of_cta).collect(),
             places: places as usize,
             step: Step::new(kernel),
@@ -204,13 +211,13 @@ impl Listed {
     }
 
     fn prediction(&self, costs: &Costs, card: &Card) -> Prediction {
-        let step = self.step.us(costs, card, (self.ctas.len() as f64, self.sharing));
+        let step = self.step.us(costs, card, (self.ctas.len() as f64 * self.cluster, self.sharing));
         let mut passed_on = vec![0.0; self.places];
         let (mut last, mut all) = (0.0_f64, TileTime::default());
         for cta in &self.ctas {
             let mut now = 0.0;
             for tile in cta {
-                let time = tile.time(costs, &step, (self.consumers, self.sharing));
+                let time = tile.slice(self.cluster).time(costs, &step, (self.consumers, self.sharing));
                 now += time.us;
                 all.add(&time);
                 // A CTA waits for parts of CTAs of lower numbers, or for earlier ones of its own.
@@ -222,7 +229,7 @@ impl Listed {
             last = last.max(now);
         }
         let sms = card.sms as f64;
-        let on_average = |us: f64| us / sms * self.heads;
+        let on_average = |us: f64| us / sms * self.heads * self.cluster;
         let (even, busiest) = (on_average(all.us) / self.sharing, last * self.heads);
         let hbm = self.hbm_bytes / (card.hbm_tbs * 1e6);
         let terms = [
@@ -336,9 +343,17 @@ struct Tile {
     /// Places of the workspace that it adds, and the one that it writes.
     collects: std::ops::Range<usize>,
     to: Option<usize>,
+    /// It is a slice, which is merged with others.
+    is_slice: bool,
 }
 
 impl Tile {
+    /// The longest of so many slices.
+    fn slice(&self, cluster: f64) -> Self {
+        let [steps, computed] = [self.steps, self.computed].map(|steps| (steps / cluster).ceil());
+        Self { steps, computed, collects: self.collects.clone(), to: self.to, is_slice: cluster > 1.0 }
+    }
+
     fn read(tiles: &AttentionTiles, words: &[u32], at: usize) -> Self {
         let size = tiles.tile_words as usize;
         let words = &words[at * size..][..size];
@@ -349,7 +364,7 @@ impl Tile {
             collects = if count > 0 { first..first + count } else { 0..0 };
             to = Some(words[size - 2]).filter(|place| *place != AttentionTiles::WHOLE).map(|place| place as usize);
         }
-        Self { steps: f64::from(words[5]), computed: f64::from(computed), collects, to }
+        Self { steps: f64::from(words[5]), computed: f64::from(computed), collects, to, is_slice: false }
     }
 
     fn time(&self, costs: &Costs, step: &StepTime, (consumers, sharing): (f64, f64)) -> TileTime {
@@ -363,7 +378,8 @@ impl Tile {
         let core = shared * serialized + (1.0 - shared) * alone;
         let exchanges = self.collects.len() + usize::from(self.to.is_some());
         let part = if exchanges > 0 { costs.part_us + costs.exchange_us * exchanges as f64 } else { 0.0 };
-        let (barriers, ends) = (self.steps * costs.step_us, costs.tile_us + part);
+        let merge = if self.is_slice { costs.merge_us } else { 0.0 };
+        let (barriers, ends) = (self.steps * costs.step_us, costs.tile_us + part + merge);
         // CTAs that share an SM wait at their barriers at the same time, and for the SM one after the other.
         let work = match sharing > 1.0 {
             true => both(both(core + barriers, l2, costs.sharpness), sharing * serialized, costs.sharpness),

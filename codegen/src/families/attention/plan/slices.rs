@@ -102,53 +102,59 @@ impl Slices {
 
 /// Refuses clusters that are not planned. `rows` are those of a consumer, `widest` the columns of the widest head of one alone.
 pub(super) fn check(spec: &KernelSpec, (rows, widest): (u32, u32), errors: &mut PlanErrors) {
-    let Some(size) = spec.cluster else { return };
-    let mut refuse = |fact: String, why: String, help: String| {
-        errors.push(PlanError::new(Key::Cluster.as_str(), fact, why, help));
+    let Some(size) = spec.cluster.filter(|size| *size != 1) else { return };
+    let mut refuse = |fact: String, why: String| {
+        errors.push(PlanError::new(Key::Cluster.as_str(), fact, why, "cluster = 1"));
     };
     if !SIZES.contains(&size) {
-        let why =
-            "each CTA of a cluster computes a slice of a tile's steps and stores a part of the columns: 1, 2, 4 or 8";
-        let help = format!("cluster = {}", 1 << size.clamp(1, 8).ilog2());
-        return refuse(format!("clusters of {size} CTAs are not supported"), why.to_owned(), help);
-    }
-    if size == 1 {
-        return;
+        return refuse(
+            format!("clusters of {size} CTAs are not supported"),
+            "each CTA of a cluster has a slice of a tile's steps and a part of the columns of O: 1, 2, 4 or 8"
+                .to_owned(),
+        );
     }
     let foreign = [
-        (spec.split.is_on(), "split", "CTAs already share the keys of a tile, through a workspace", "split = off"),
-        (spec.page.is_some(), "page", "keys in pages are divided by `split`", "cluster = 1, split = auto"),
-        (spec.a.is_fp8(), "8-bit operands", "the columns of V are rows there, which are not rotated", "cluster = 1"),
+        (
+            spec.split.is_on(),
+            format!("split = {}", spec.split),
+            "CTAs share the keys of a tile through a workspace there",
+        ),
+        (
+            spec.page.is_some(),
+            "keys in pages".to_owned(),
+            "their steps are divided by `split`, by the lengths that are known at launch",
+        ),
+        (
+            spec.a.is_fp8(),
+            spec.a.to_string(),
+            "the columns of V are rows of its tensor there, and they are not rotated",
+        ),
     ];
-    if let Some((_, what, why, help)) = foreign.into_iter().find(|(is_said, ..)| *is_said) {
-        refuse(format!("clusters are not supported with {what}"), why.to_owned(), help.to_owned());
+    if let Some((_, what, why)) = foreign.into_iter().find(|(is_said, ..)| *is_said) {
+        refuse(format!("clusters are not supported with {what}"), why.to_owned());
     }
     if !spec.bn.is_multiple_of(size * PART_UNIT) {
-        let fits = SIZES.into_iter().rev().find(|size| spec.bn.is_multiple_of(size * PART_UNIT)).unwrap_or(1);
         refuse(
             format!("clusters of {size} CTAs are not supported for heads of {} columns", spec.bn),
             format!(
-                "each CTA stores a part of the columns of O, a multiple of {PART_UNIT}: {} / {size} is none",
-                spec.bn
+                "each CTA stores a part of the columns of O, a multiple of {PART_UNIT}: bn is a multiple of {}",
+                size * PART_UNIT
             ),
-            format!("cluster = {fits}"),
         );
     }
     let is_of_row = |consumers: u32| spec.bm.is_multiple_of(consumers * rows);
-    let why = "every CTA computes the same queries in its slice of the steps, so all consumers compute the same blocks";
+    let why = "a CTA has a slice of the steps of all its queries, so all consumers compute the same blocks";
     match spec.consumers {
         Some(consumers) if !is_of_row(consumers) => refuse(
             format!("clusters are not supported for {consumers} consumers and blocks of {} queries", spec.bm),
-            format!("{why}: bm would be a multiple of {consumers} x {rows}"),
-            if spec.bn <= widest { "consumers = 1".to_owned() } else { "cluster = 1".to_owned() },
+            format!("{why}: bm is a multiple of {consumers} x {rows}"),
         ),
         None if spec.bn > widest && !is_of_row(2) => refuse(
             format!("clusters are not supported for heads of {} columns and blocks of {} queries", spec.bn, spec.bm),
             format!(
-                "{why}, and heads of more than {widest} columns take two consumers: bm would be a multiple of {}",
+                "{why}, and heads of more than {widest} columns take two consumers: bm is a multiple of {}",
                 2 * rows
             ),
-            "cluster = 1".to_owned(),
         ),
         _ => {}
     }

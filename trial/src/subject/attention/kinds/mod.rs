@@ -62,7 +62,7 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     let tiles = plan.attention_tiles().ok_or(AttentionError::Operation(spec.op))?;
     let sizes = Sizes::new(plan, &tiles, seed, round);
     // Parts that a tile's keys are divided into, which have as many steps as a tile of another kernel.
-    let parts = if let SplitK::Parts(parts) = spec.split { parts as usize } else { 1 };
+    let parts = if let SplitK::Parts(parts) = spec.split { parts } else { plan.cluster() } as usize;
     let of = |Common { name, problem, ctas, schedules }: Common| AttentionTrial {
         name,
         ctas,
