@@ -27,14 +27,14 @@ pub use arch::{Arch, target_runs_on};
 pub use emit::Ptx;
 pub use epilogue::Epilogue;
 pub use message::Refusal;
-#[doc(hidden)]
-pub use plan::Unit;
 pub use plan::{
     Argument, AttentionProblem, AttentionSplit, AttentionTiles, ClusterTile, Conversion, GradientProblem, GradientSide,
     GradientTiles, KernelKind, LaunchShape, Multicast, Operand, Parameter, Parameters, Plan, PlanError, PlanErrors,
     Problem, Profile, SddmmTiles, SharedColumns, SharedPairs, SplitForm, StagePacking, StridedMap, TensorMap,
     TensorMapError, TensorMapFault, TensorStrides, TileScheduler, Tiled,
 };
+#[doc(hidden)]
+pub use plan::{ProblemRecord, Unit};
 pub use spec::{
     Accumulate, Dtype, KernelSpec, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target,
 };

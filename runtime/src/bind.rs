@@ -92,6 +92,7 @@ pub(crate) fn bind<S: Session>(
                 None => S::bits(0),
             },
             Argument::Maps => list(lists.maps)?,
+            Argument::Problems => list(lists.problems)?,
             Argument::ColIdx => list(lists.columns)?,
             Argument::BlockIdx => list(lists.blocks)?,
             Argument::RowPtr => list(lists.tiles)?,

@@ -161,7 +161,7 @@ fn check_compiler(spec: &KernelSpec, errors: &mut PlanErrors) {
 fn of_few(op: Op) -> Option<(&'static str, &'static [Mma])> {
     match op {
         Op::Dsd => None,
-        Op::Dds => Some(("a sparse right factor", &[])),
+        Op::Dds => Some(("a sparse right factor", &[Mma::MmaSync, Mma::Wmma])),
         Op::Sdd => Some(("SDDMM", &[])),
         Op::Dss | Op::Sss => Some(("a product of two block-sparse matrices", &[])),
         Op::Attention => Some(("attention", &[Mma::MmaSync])),

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{
-    AttentionProblem, AttentionTiles, ClusterTile, GradientProblem, GradientTiles, Parameters, Problem, Profile,
-    SddmmTiles, SplitForm, TensorMap, TileScheduler,
+    AttentionProblem, AttentionTiles, ClusterTile, GradientProblem, GradientTiles, Parameters, Problem, ProblemRecord,
+    Profile, SddmmTiles, SplitForm, TensorMap, TileScheduler,
 };
 use crate::KernelSpec;
 use crate::probes::Roles;
@@ -36,6 +36,11 @@ pub(crate) trait KernelPlan: fmt::Debug + Send + Sync {
     /// The tensor maps of one problem of a batch.
     fn problem_maps(&self, _problem: &Problem) -> Vec<TensorMap> {
         vec![]
+    }
+
+    /// The record of one problem of a batch.
+    fn problem_record(&self, _problem: &Problem) -> Option<ProblemRecord> {
+        None
     }
 
     fn tile_scheduler(&self) -> TileScheduler {

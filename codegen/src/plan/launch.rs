@@ -25,6 +25,9 @@ pub enum Argument {
     /// The address of the tensor maps of all problems of a batch, those of
     /// [`Plan::problem_maps`](crate::Plan::problem_maps) one after the other.
     Maps,
+    /// The address of the records of all problems of a batch, those of
+    /// [`Plan::problem_record`](crate::Plan::problem_record) one after the other.
+    Problems,
     /// The address of a tensor of rank 4 that is read or written 16 bytes at a time: what TMA asks of its strides holds for it.
     Rows(StridedMap),
     /// The address of an operand.
@@ -86,6 +89,7 @@ impl Parameter {
             }
             Argument::StageMetadata if op.is_of_pairs() => "records of the pairs of each tile".to_owned(),
             Argument::Maps => "tensor maps of each problem".to_owned(),
+            Argument::Problems => "a record of each problem: addresses, sizes, leading dimensions".to_owned(),
             Argument::Pointer(operand) => operand.words(op).to_owned(),
             Argument::Rows(map) => map.operand.words(op).to_owned(),
             Argument::ColIdx => if op == Op::Dds { "B's block columns" } else { "A's block columns" }.to_owned(),
@@ -115,6 +119,7 @@ impl Parameter {
             Argument::Number(_) => format!(".param .u32 {name}"),
             Argument::Scalar(_) | Argument::Scale => format!(".param .f32 {name}"),
             Argument::Maps
+            | Argument::Problems
             | Argument::Pointer(_)
             | Argument::Rows(_)
             | Argument::ColIdx

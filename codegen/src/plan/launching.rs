@@ -6,7 +6,7 @@ use super::launch::{
     Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SplitForm, TileScheduler,
 };
 use super::sparse_times_dense::SparseTimesDense;
-use super::{Plan, TensorMap};
+use super::{Plan, ProblemRecord, TensorMap};
 use crate::words::{Mma, Pdl, Scale};
 
 impl Plan {
@@ -75,6 +75,13 @@ impl Plan {
     /// computes one product a launch.
     pub fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
         self.kernel().problem_maps(problem)
+    }
+
+    /// The record of one problem of a batch; none of a kernel that finds its operands by tensor maps alone, or computes one
+    /// product a launch.
+    #[doc(hidden)]
+    pub fn problem_record(&self, problem: &Problem) -> Option<ProblemRecord> {
+        self.kernel().problem_record(problem)
     }
 
     /// Elements of K in a block as the kernel reads it.

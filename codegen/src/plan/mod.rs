@@ -14,6 +14,7 @@ mod launchable;
 mod launching;
 mod operand;
 mod probed;
+mod problem_record;
 mod profile;
 mod remedy;
 mod sparse_times_dense;
@@ -32,6 +33,7 @@ pub use launch::{
     SplitForm, StagePacking, TileScheduler,
 };
 pub use operand::Operand;
+pub use problem_record::ProblemRecord;
 pub use profile::{KernelKind, Multicast, Profile, Unit};
 pub(crate) use sparse_times_dense::{Major, SparseTimesDense};
 pub use tensor_map::{Conversion, StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled};

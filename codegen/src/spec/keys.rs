@@ -22,9 +22,9 @@ keys! {
         "columns of a sparsity block";
     Op op: Op = (Op::Dsd) fact all
         "which operands are sparse";
-    Transpose transpose: #[serde(default)] Switch = (Switch::Off) fact { Wgmma Scalar }
+    Transpose transpose: #[serde(default)] Switch = (Switch::Off) fact { Wgmma MmaSync Wmma Scalar }
         "whether the sparse operand is read transposed";
-    Batch batch: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
+    Batch batch: #[serde(default)] Switch = (Switch::Off) fact { Wgmma MmaSync Wmma }
         "whether one launch computes a list of products";
     Permute permute: #[serde(default)] Switch = (Switch::Off) fact { Wgmma }
         "whether the rows of C are written in an order given at launch";
@@ -40,7 +40,7 @@ keys! {
         "the type of the accumulators", by_default "`i32` for `i8`, `f64` for `f64`, else `f32`";
     Out out: Dtype where Dtype::is_result = (Dtype::F16) fact all
         "the element type of C", by_default "`bf16` for FP8, `i32` for `i8`, that of B where B is more precise than A, else the type of A";
-    ALayout a_layout: #[serde(default = "row_major")] Layout = (Layout::RowMajor) fact { Wgmma }
+    ALayout a_layout: #[serde(default = "row_major")] Layout = (Layout::RowMajor) fact { Wgmma MmaSync Wmma }
         "the layout of a dense A in memory";
     BLayout b_layout: Layout = (Layout::RowMajor) fact all
         "the layout of a dense B in memory", by_default "`col` for 8-bit B, which has no `row`; else `row`";
@@ -90,7 +90,7 @@ keys! {
         "heads of Q that share a CTA tile of an attention", by_default "1";
     Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
         "whether the kernel may start before the previous kernel in the stream has finished (programmatic dependent launch)";
-    Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma }
+    Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma MmaSync Wmma }
         "whether the K of a tile is divided among clusters (split-K): where this balances them (`auto`), for the longest tiles (`long`), or for every tile, into 2 to 16 parts";
     Epilogue epilogue: Epilogue = auto fact { Wgmma MmaSync Wmma Scalar }
         "the computation applied to each sum before it is written", by_default "`none`";

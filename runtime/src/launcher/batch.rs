@@ -214,7 +214,7 @@ impl<'l, 'm> Batch<'l, 'm> {
         Ok(())
     }
 
-    /// Makes the work plan and the tensor maps, and copies them to the device: what launches need, who allocate nothing.
+    /// Makes the work plan, and the tensor maps or the records of problems, and copies them to the device: what launches need, who allocate nothing.
     ///
     /// # Errors
     /// [`KernelError::BatchOverlap`] where one problem's C overlaps an operand or the C of another;
@@ -236,6 +236,7 @@ impl<'l, 'm> Batch<'l, 'm> {
             columns: DeviceBuffer::from_slice(device, &lists.col_idx)?,
             blocks: DeviceBuffer::from_slice(device, &lists.block_idx)?,
             maps: DeviceBuffer::from_slice(device, &maps.collect::<Vec<_>>())?,
+            problems: DeviceBuffer::from_slice(device, &operation::problem_records(plan, &operands, |at| at)?)?,
             operands: PhantomData,
         })
     }
@@ -267,6 +268,7 @@ pub struct PreparedBatch<'l, 'm> {
     columns: DeviceBuffer<u32>,
     blocks: DeviceBuffer<u32>,
     maps: DeviceBuffer<u64>,
+    problems: DeviceBuffer<u64>,
     /// They stay borrowed.
     operands: PhantomData<&'m ()>,
 }
@@ -284,8 +286,8 @@ impl PreparedBatch<'_, '_> {
         }
         let (stream, kernel) = (stream.into(), self.launcher.machine());
         let [columns, blocks] = [&self.columns, &self.blocks].map(|list| Some(list.ptr()));
-        let maps = Some(self.maps.ptr());
-        let lists = Lists { columns, blocks, maps, probes: kernel.rings(), ..self.work.lists(stream)? };
+        let [maps, problems] = [&self.maps, &self.problems].map(|list| Some(list.ptr()));
+        let lists = Lists { columns, blocks, maps, problems, probes: kernel.rings(), ..self.work.lists(stream)? };
         // SAFETY: the kernel is the plan's, whose parameters these are; the work plan and the maps were made of the
         // problems' matrices, which were found to fit the kernel and stay borrowed; the workspace is this stream's.
         unsafe { operation::launch_batch(&mut kernel.on(stream), self.launcher.plan(), self.work.grid, &lists) }

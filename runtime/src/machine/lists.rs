@@ -18,6 +18,8 @@ pub(crate) struct Lists<A> {
     pub(crate) stage_metadata: Option<A>,
     /// The tensor maps of a batch.
     pub(crate) maps: Option<A>,
+    /// The records of a batch's problems.
+    pub(crate) problems: Option<A>,
     /// Where CTAs pass on partial sums: any address where none do.
     pub(crate) workspace: Option<A>,
     /// The rings of a probed kernel.
@@ -33,6 +35,7 @@ impl<A> Default for Lists<A> {
             blocks: None,
             stage_metadata: None,
             maps: None,
+            problems: None,
             workspace: None,
             probes: None,
         }

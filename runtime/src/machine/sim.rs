@@ -70,7 +70,7 @@ impl<'k> Sim<'k> {
     pub(crate) fn lists(&mut self, lists: [&[u32]; 5], workspace: usize) -> Lists<BufferId> {
         let [heads, tiles, stage_metadata, columns, blocks] = lists.map(|list| Some(self.words(list)));
         let (workspace, probes) = (Some(self.workspace(workspace)), self.rings);
-        Lists { heads, tiles, stage_metadata, columns, blocks, workspace, probes, maps: None }
+        Lists { heads, tiles, stage_metadata, columns, blocks, workspace, probes, maps: None, problems: None }
     }
 
     /// The tensor maps of a batch, with nothing in the place of those that no work tile names.
@@ -82,6 +82,11 @@ impl<'k> Sim<'k> {
             }
         }
         id
+    }
+
+    /// The records of a batch's problems.
+    pub(crate) fn records_of(&mut self, words: &[u64]) -> BufferId {
+        self.bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 
     /// What the rings of a probed kernel hold.

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 
 use arrayvec::ArrayVec;
 use bsr_codegen::epilogue::Program;
-use bsr_codegen::{LaunchShape, Operand, Plan, Problem, TensorMap};
+use bsr_codegen::{LaunchShape, Operand, Plan, Problem, ProblemRecord, TensorMap};
 
 use crate::Structure;
 use crate::bind::{Slots, bind};
@@ -180,6 +180,29 @@ pub(crate) fn maps<'p, A: Copy, V, E: From<KernelError>>(
         }
     }
     Ok(maps)
+}
+
+/// The records of the problems of a batch, those of [`Plan::problem_record`] one after the other; zeros of a problem without a
+/// result, which no work tile names.
+///
+/// # Errors
+/// [`KernelError::Argument`] of an operand without an address.
+pub(crate) fn problem_records<A: Copy>(
+    plan: &Plan,
+    problems: &[&Matrices<'_, A>],
+    address: impl Fn(A) -> u64,
+) -> Result<Vec<u64>, KernelError> {
+    let mut words = vec![];
+    for problem in problems {
+        let Some(record) = plan.problem_record(&problem.problem(plan)) else { continue };
+        if problem.is_empty() {
+            words.extend([0; ProblemRecord::WORDS]);
+            continue;
+        }
+        let slots = problem.slots(plan);
+        words.extend(record.words(|operand| slots.mapped(operand, "problems").map(&address))?);
+    }
+    Ok(words)
 }
 
 /// Where the kernel finds what it reads besides the factors, and its second result. C is at `c`.

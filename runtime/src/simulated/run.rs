@@ -183,7 +183,9 @@ impl Launcher<Simulator> {
         let lists = [&work.heads, &work.tiles, &work.stage_metadata, &work.col_idx, &work.block_idx];
         let lists = sim.lists(lists.map(Vec::as_slice), work.workspace);
         let maps = operation::maps(self.plan(), &each, |at, map| sim.map(at, map))?;
-        let lists = Lists { maps: Some(sim.maps(maps)), ..lists };
+        let records = operation::problem_records(self.plan(), &each, |at| sim.memory.address(at))?;
+        let (maps, problems) = (Some(sim.maps(maps)), Some(sim.records_of(&records)));
+        let lists = Lists { maps, problems, ..lists };
         // SAFETY: the simulator finds what a kernel does wrong, and the operands are its own.
         unsafe { operation::launch_batch(&mut sim, self.plan(), work.grid, &lists)? };
         self.machine().records.keep(sim.records());

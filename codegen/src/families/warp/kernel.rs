@@ -2,14 +2,14 @@
 
 use super::emit;
 use super::plan::{
-    Crew, Epilogue, Memory, Moved, Operand, Tiling, WarpPlan, doubles, fused, k_unit, multiply_instruction,
+    Crew, Epilogue, Memory, Moved, Operand, Tiling, WarpPlan, doubles, fused, k_unit, multiply_instruction, seen,
 };
-use crate::hopper::BARRIER;
+use crate::hopper::{BARRIER, problem_maps};
 use crate::plan::{
-    Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, Profile,
-    SparseTimesDense,
+    Argument, ClusterTile, KernelKind, KernelPlan, Operand as Side, Parameter, Parameters, Problem, ProblemRecord,
+    Profile, SplitForm, TensorMap,
 };
-use crate::{Arch, KernelSpec, Load};
+use crate::{Arch, KernelSpec, Load, Op};
 
 impl KernelPlan for WarpPlan {
     fn summary(&self) -> String {
@@ -59,8 +59,8 @@ impl KernelPlan for WarpPlan {
                 format!("{accumulators} accumulators, {sets} set(s) of fragments, addresses"),
             ),
             row("K of a block", self.k_words(), format!("bk = {bk}, {} stage(s) per block", self.kloop.steps)),
-            row("A tile", format!("{} B", self.a.bytes()), operand_words(&self.a)),
-            row("B tile", format!("{} B", self.b.bytes()), operand_words(&self.b)),
+            row("A tile", format!("{} B", self.a.bytes()), operand_words(&self.a, "M")),
+            row("B tile", format!("{} B", self.b.bytes()), operand_words(&self.b, "N")),
             row("stages", format!("{stages} x {stage_bytes} B"), how.to_owned()),
             row(
                 "staging",
@@ -79,8 +79,24 @@ impl KernelPlan for WarpPlan {
                 format!("{} warps, {} B of {shared_bytes_per_sm} B", resident * threads / 32, resident * total),
             ),
         ];
+        if self.spec.op == Op::Dds || self.lines() {
+            rows.insert(0, self.operation_row());
+        }
+        if self.spec.batch.is_on() {
+            let maps = match self.maps(&Problem::default()).len() {
+                0 => String::new(),
+                maps => format!(", and {maps} tensor maps"),
+            };
+            let why = format!(
+                "addresses and sizes of each in a record of {} B{maps}, in global memory",
+                ProblemRecord::BYTES
+            );
+            rows.insert(0, row("batch", "a list of problems".to_owned(), why));
+        }
+        rows.extend(self.workspace().map(|workspace| workspace.row(self.spec.split)));
         if self.spec.load.has_roles() {
-            rows.insert(3, self.roles_row());
+            let at = rows.iter().position(|[what, ..]| what == "instruction").unwrap_or(0);
+            rows.insert(at, self.roles_row());
             let (full, empty) = (self.memory.barrier_offset(), self.memory.barrier_offset() + stages * BARRIER);
             rows.push(row(
                 "barriers",
@@ -109,33 +125,38 @@ impl KernelPlan for WarpPlan {
     }
 
     fn parameters(&self, problem: &Problem) -> Parameters {
-        let (a, b) = match self.spec.load {
-            Load::Warps | Load::Producer => (("a", Argument::Pointer(Side::A)), ("b", Argument::Pointer(Side::B))),
-            Load::Tma => (("map_a", Argument::Map(self.map_a(problem))), ("map_b", Argument::Map(self.map_b(problem)))),
-        };
-        [
-            a,
-            b,
-            ("c", Argument::Pointer(Side::C)),
-            ("col_idx", Argument::ColIdx),
-            ("work_head", Argument::WorkHead),
-            ("work", Argument::Work),
-            ("m", Argument::Number(problem.m as u32)),
-            ("n", Argument::Number(problem.n as u32)),
-            ("k", Argument::Number(problem.k as u32)),
-            ("ldb", Argument::Number(problem.ldb as u32)),
-            ("ldc", Argument::Number(problem.ldc as u32)),
-        ]
-        .map(|(name, argument)| Parameter { name, argument })
-        .into_iter()
-        .chain(fused::parameters(&self.spec, problem))
-        .collect()
+        let problem = &seen::sizes(&self.spec, problem);
+        let mut all = self.operands(problem);
+        all.extend([("col_idx", Argument::ColIdx), ("work_head", Argument::WorkHead), ("work", Argument::Work)]);
+        if !self.spec.batch.is_on() {
+            let sizes =
+                [("m", problem.m), ("n", problem.n), ("k", problem.k), ("ldb", problem.ldb), ("ldc", problem.ldc)];
+            all.extend(sizes.map(|(name, size)| (name, Argument::Number(size as u32))));
+        }
+        all.extend(self.lines().then_some(("block_idx", Argument::BlockIdx)));
+        all.extend(self.spec.split.is_on().then_some(("workspace", Argument::Workspace)));
+        let all = all.into_iter().map(|(name, argument)| Parameter { name, argument });
+        all.chain(fused::parameters(&self.spec, problem)).collect()
+    }
+
+    fn problem_maps(&self, problem: &Problem) -> Vec<TensorMap> {
+        if self.spec.batch.is_on() { self.maps(&seen::sizes(&self.spec, problem)) } else { vec![] }
+    }
+
+    fn problem_record(&self, problem: &Problem) -> Option<ProblemRecord> {
+        let (a, b) = seen::factors(&self.spec);
+        self.spec.batch.is_on().then(|| ProblemRecord::new([a, b], &seen::sizes(&self.spec, problem)))
+    }
+
+    fn split_form(&self) -> Option<SplitForm> {
+        WarpPlan::split_form(self)
     }
 
     /// `mma.sync` on FP8 came with 8.4, after Hopper; waiting for the parity of an mbarrier's phase with 7.1, after Ampere.
     fn ptx_version(&self) -> Option<&'static str> {
         match self.spec.load {
             _ if self.spec.a.is_fp8() => Some("8.4"),
+            Load::Tma if self.spec.batch.is_on() => problem_maps::ptx_version(&self.spec),
             Load::Warps => None,
             Load::Producer | Load::Tma => Some("7.1"),
         }
@@ -143,7 +164,6 @@ impl KernelPlan for WarpPlan {
 
     fn profile(&self) -> Profile {
         let (t, k) = (&self.tiling, &self.kloop);
-        let view = SparseTimesDense::new(&self.spec);
         Profile {
             kind: match self.opaque() {
                 opaque if self.spec.load.has_roles() && !self.doubles() => {
@@ -160,7 +180,7 @@ impl KernelPlan for WarpPlan {
             instruction_n: t.fragment.1,
             stages: self.memory.stages,
             stage_k: k.k_step * k.sub_stages,
-            held_k: (k.k_step * k.steps).max(view.depth),
+            held_k: (k.k_step * k.steps).max(self.spec.bk),
             stages_per_block: (k.steps, k.sub_stages),
             resident: self.memory.resident,
             ..Profile::PLAIN
@@ -183,6 +203,37 @@ impl KernelPlan for WarpPlan {
 }
 
 impl WarpPlan {
+    /// Where a launch has the operands: at addresses, described by tensor maps, or those of a list in records and maps of its
+    /// problems.
+    fn operands(&self, problem: &Problem) -> Vec<(&'static str, Argument)> {
+        let is_boxed = self.spec.load == Load::Tma;
+        if self.spec.batch.is_on() {
+            let maps = is_boxed.then_some(("maps", Argument::Maps));
+            return std::iter::once(("problems", Argument::Problems)).chain(maps).collect();
+        }
+        let (a, b) = seen::factors(&self.spec);
+        let [a, b] = match is_boxed {
+            false => [("a", Argument::Pointer(a)), ("b", Argument::Pointer(b))],
+            true => [("map_a", Argument::Map(self.map_a(problem))), ("map_b", Argument::Map(self.map_b(problem)))],
+        };
+        vec![a, b, ("c", Argument::Pointer(Side::C))]
+    }
+
+    /// What is computed, as sparse x dense, and how the blocks of a row of the sparse factor are found.
+    fn operation_row(&self) -> [String; 3] {
+        let product = match (self.spec.op, self.lines()) {
+            (Op::Dds, true) => "C^T = B^T A^T",
+            (Op::Dds, false) => "C^T = B A^T",
+            (_, true) => "C = A^T B",
+            (_, false) => "C = A B",
+        };
+        let index = match self.lines() {
+            true => "the sparse factor's rows are block columns as stored: read by its transposed index",
+            false => "the sparse factor's rows are block rows as stored",
+        };
+        ["operation", product, index].map(str::to_owned)
+    }
+
     /// The warps that only load, and what registers they leave the others.
     fn roles_row(&self) -> [String; 3] {
         let Crew { consumers, producers, entry_registers, moved } = self.crew();
@@ -213,9 +264,9 @@ impl WarpPlan {
 }
 
 /// The layout of an operand in a stage, and its copies.
-fn operand_words(operand: &Operand) -> String {
+fn operand_words(operand: &Operand, across: &str) -> String {
     let Operand { rows, vectors, pitch, .. } = operand;
-    let along = if operand.along_k { "K" } else { "N" };
+    let along = if operand.along_k { "K" } else { across };
     let banks = match operand.group {
         1 => "padded".to_owned(),
         group => format!("swizzled by {group}"),

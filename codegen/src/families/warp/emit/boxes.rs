@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::plan::WarpPlan;
+use super::super::plan::{Operand, WarpPlan};
 use crate::Layout;
 use crate::plan::TileScheduler;
 
@@ -11,8 +11,10 @@ use crate::plan::TileScheduler;
 pub(super) struct Boxes {
     /// A block where there is none: TMA reads zeros.
     outside: u32,
-    /// Rows of A from one block to the next.
+    /// Rows of A from one block to the next, where blocks are neighbours.
     block_rows: u32,
+    /// Lines of a block's values, where an index lists blocks.
+    block_lines: u32,
     /// Blocks of a stage, by their number.
     blocks: Vec<u32>,
     /// The stages of a block, or the one of several blocks.
@@ -59,7 +61,8 @@ impl Boxes {
         let k = &plan.kloop;
         Self {
             outside: TileScheduler::OUTSIDE,
-            block_rows: plan.spec.bm,
+            block_rows: if plan.lines() { 0 } else { plan.spec.bm },
+            block_lines: if plan.lines() { plan.spec.bk } else { 0 },
             blocks: (0..k.sub_stages).collect(),
             stages: (0..k.steps).map(|step| Stage::new(plan, step)).collect(),
         }
@@ -68,9 +71,15 @@ impl Boxes {
 
 impl Stage {
     fn new(plan: &WarpPlan, step: u32) -> Self {
-        let of_a = (0..plan.kloop.sub_stages).flat_map(|block| loads_of_a(plan, step, block));
+        let of_a = (0..plan.kloop.sub_stages).flat_map(|block| match plan.lines() {
+            false => loads_of_a(plan, step, block),
+            true => lines(plan, ("a", &plan.a, plan.tiling.cta_m), ("%r_a_row", "%r_block_row"), 0, (step, block)),
+        });
         let of_b = (0..plan.kloop.sub_stages).flat_map(|block| match plan.spec.b_layout {
-            Layout::RowMajor => rows_of_b(plan, step, block),
+            Layout::RowMajor => {
+                let to = plan.memory.b_offset;
+                lines(plan, ("b", &plan.b, plan.tiling.cta_n), ("%r_c_col", "%r_block_k"), to, (step, block))
+            }
             Layout::ColMajor => columns_of_b(plan, step, block),
         });
         let (mut bytes, mut loads) = (0, vec![]);
@@ -134,20 +143,26 @@ fn columns_of_b(plan: &WarpPlan, step: u32, block: u32) -> Vec<(u32, Load)> {
     panels(k.width(step), span).flat_map(of_panel).collect()
 }
 
-/// Rows of B: lines of N.
-fn rows_of_b(plan: &WarpPlan, step: u32, block: u32) -> Vec<(u32, Load)> {
-    let (b, k, size) = (&plan.b, &plan.kloop, plan.spec.b.bytes());
-    let (span, lines) = (b.span() / size, b.box_lines(k.k_step, &plan.arch));
+/// Lines of K, `width` elements along M or N of each, from registers where they begin in both directions.
+fn lines(
+    plan: &WarpPlan,
+    (map, operand, width): (&'static str, &Operand, u32),
+    (across, along): (&'static str, &'static str),
+    offset: u32,
+    (step, block): (u32, u32),
+) -> Vec<(u32, Load)> {
+    let k = &plan.kloop;
+    let (span, lines) = (operand.span() / plan.spec.b.bytes(), operand.box_lines(k.k_step, &plan.arch));
     let of_panel = |(panel, x): (u32, u32)| {
         boxes(k.k_step, lines).map(move |line| {
             let load = Load {
-                map: "b",
-                to: plan.memory.b_offset + panel * b.panel_bytes() + (block * k.k_step + line) * b.pitch,
-                x: Coordinate::new("%r_c_col", x),
-                y: Coordinate::new(format!("%r_block_k{block}"), step * k.k_step + line),
+                map,
+                to: offset + panel * operand.panel_bytes() + (block * k.k_step + line) * operand.pitch,
+                x: Coordinate::new(across, x),
+                y: Coordinate::new(format!("{along}{block}"), step * k.k_step + line),
             };
-            (lines * b.pitch, load)
+            (lines * operand.pitch, load)
         })
     };
-    panels(plan.tiling.cta_n, span).flat_map(of_panel).collect()
+    panels(width, span).flat_map(of_panel).collect()
 }

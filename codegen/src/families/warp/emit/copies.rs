@@ -4,12 +4,15 @@ use serde::Serialize;
 
 use super::super::plan::{self, Pass, VECTOR_BYTES, WarpPlan};
 use super::operands::address;
+use super::sources::Source;
 use crate::Dtype;
 
 /// One operand's part of a stage.
 #[derive(Serialize)]
 pub(super) struct Operand<'p> {
     name: &'static str,
+    /// Where the operand is in memory.
+    base: Source,
     #[serde(flatten)]
     plan: &'p plan::Operand,
     swizzle_shift: u32,
@@ -29,14 +32,16 @@ pub(super) struct Operand<'p> {
 #[derive(Serialize)]
 pub(super) struct Fetch {
     rows_a_stage: u32,
+    /// Bytes of a block's values from one stage to the next.
     k_bytes: u32,
     /// The dimension along the rows of B, and the number of rows from the thread's first one.
     b_rows_along: &'static str,
     b_rows_left: &'static str,
     /// How much of K is left from where the block begins.
     k_left: &'static str,
-    /// The threads' rows of B in one pass belong to several blocks of the stage.
+    /// The threads' rows of B in one pass belong to several blocks of the stage; the same of A in lines of K.
     passes_span_blocks: bool,
+    lines_span_blocks: bool,
     /// A whole stage, all at once.
     whole: Part,
 }
@@ -51,6 +56,8 @@ pub(super) struct Part {
     /// B begins here.
     begins_b: bool,
     a: Vec<Copied>,
+    /// Those of A in lines of K.
+    lines: Vec<Group>,
     groups: Vec<Group>,
     /// The stage ends here.
     ends: bool,
@@ -58,7 +65,7 @@ pub(super) struct Part {
     commits: bool,
 }
 
-/// Copies of B that share a place in K and along N.
+/// Copies of lines of K that share a block and a place along them.
 #[derive(Serialize)]
 struct Group {
     /// The place is found here.
@@ -90,12 +97,13 @@ struct Copied {
 impl<'p> Operand<'p> {
     pub(super) fn new(
         (plan, swizzle_shift): (&'p plan::Operand, u32),
-        name: &'static str,
+        (name, base): (&'static str, Source),
         stage_offset: u32,
         dtype: Dtype,
     ) -> Self {
         Self {
             name,
+            base,
             plan,
             swizzle_shift,
             swizzle_mask: plan.group - 1,
@@ -113,12 +121,14 @@ impl Fetch {
     pub(super) fn new(plan: &WarpPlan) -> Self {
         let (spec, k) = (&plan.spec, &plan.kloop);
         Self {
-            rows_a_stage: k.sub_stages * spec.bm,
-            k_bytes: k.k_step * spec.a.bytes(),
+            // Blocks that an index lists are not neighbours.
+            rows_a_stage: if plan.lines() { 0 } else { k.sub_stages * spec.bm },
+            k_bytes: k.k_step * if plan.lines() { line_bytes(plan) } else { spec.a.bytes() },
             b_rows_along: if plan.b.along_k { "N" } else { "K" },
             b_rows_left: if plan.b.along_k { "%r_n_left" } else { "%r_bound" },
             k_left: if k.sub_stages == 1 { "%r_left" } else { "%r_bound" },
             passes_span_blocks: k.sub_stages > 1 && plan.b.rows_a_pass > spec.bk,
+            lines_span_blocks: k.sub_stages > 1 && plan.lines() && plan.a.rows_a_pass > spec.bk,
             whole: Part::whole(plan, "whole"),
         }
     }
@@ -126,13 +136,13 @@ impl Fetch {
 
 impl Part {
     fn whole(plan: &WarpPlan, site: &str) -> Self {
-        let groups = groups_of_b(plan);
         Self {
             site: site.to_owned(),
             begins: true,
             begins_b: true,
-            a: copies_of_a(plan),
-            groups,
+            a: if plan.lines() { vec![] } else { copies_of_a(plan) },
+            lines: if plan.lines() { lines_of_a(plan) } else { vec![] },
+            groups: groups_of_b(plan),
             ends: true,
             commits: plan.arch.cp_async && !plan.spec.load.has_roles(),
         }
@@ -158,25 +168,36 @@ impl Part {
     fn split_off(&mut self, copies: usize) -> Self {
         let of_a = copies.min(self.a.len());
         let a: Vec<Copied> = self.a.drain(..of_a).collect();
-        let mut of_b = copies - of_a;
-        let mut groups = vec![];
-        while of_b > 0 && !self.groups.is_empty() {
-            let group = &mut self.groups[0];
-            let count = of_b.min(group.copies.len());
-            of_b -= count;
-            groups.push(Group { copies: group.copies.drain(..count).collect(), ..*group });
-            group.begins = false;
-            if group.copies.is_empty() {
-                self.groups.remove(0);
-            }
-        }
+        let mut left = copies - of_a;
+        let [lines, groups] = [&mut self.lines, &mut self.groups].map(|groups| split_groups(groups, &mut left));
         let begins_b = self.begins_b && !groups.is_empty();
         let begins = self.begins;
-        let part = Self { site: String::new(), begins, begins_b, a, groups, ends: false, commits: false };
+        let part = Self { site: String::new(), begins, begins_b, a, lines, groups, ends: false, commits: false };
         self.begins = false;
         self.begins_b &= !begins_b;
         part
     }
+}
+
+/// The first copies of groups, of which `left` are still to be taken; what remains is in `groups`.
+fn split_groups(groups: &mut Vec<Group>, left: &mut usize) -> Vec<Group> {
+    let mut taken = vec![];
+    while *left > 0 && !groups.is_empty() {
+        let group = &mut groups[0];
+        let count = (*left).min(group.copies.len());
+        *left -= count;
+        taken.push(Group { copies: group.copies.drain(..count).collect(), ..*group });
+        group.begins = false;
+        if group.copies.is_empty() {
+            groups.remove(0);
+        }
+    }
+    taken
+}
+
+/// Bytes of a line of a block's values that are contiguous along M.
+pub(super) fn line_bytes(plan: &WarpPlan) -> u32 {
+    plan.spec.bm * plan.spec.a.bytes()
 }
 
 fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
@@ -190,21 +211,38 @@ fn copies_of_a(plan: &WarpPlan) -> Vec<Copied> {
 
 /// Of column-major B all rows, which are columns of C; of row-major B those of one block under a thread's vector.
 fn groups_of_b(plan: &WarpPlan) -> Vec<Group> {
-    let (b, bk, bytes) = (&plan.b, plan.spec.bk, plan.spec.b.bytes());
-    let gathers = plan.kloop.sub_stages > 1 && !b.along_k;
+    groups(plan, (&plan.b, "b"), plan.a.copies(), |_, _| String::new())
+}
+
+/// Lines of K of A's blocks, those of one block under a thread's vector.
+fn lines_of_a(plan: &WarpPlan) -> Vec<Group> {
+    let bytes = line_bytes(plan);
+    groups(plan, (&plan.a, "a"), 0, |row, column_bytes| address("%rd_a", row * bytes + column_bytes))
+}
+
+/// Copies of an operand, of which so many come before those: those that share a block and a vector together. `from` is the
+/// address of a row of a block, so many bytes from its beginning.
+fn groups(
+    plan: &WarpPlan,
+    (operand, x): (&plan::Operand, &str),
+    before: u32,
+    from: impl Fn(u32, u32) -> String,
+) -> Vec<Group> {
+    let (bk, bytes) = (plan.spec.bk, plan.spec.b.bytes());
+    let gathers = plan.kloop.sub_stages > 1 && !operand.along_k;
     let sub_stage = |pass: &Pass| if gathers { pass.row / bk } else { 0 };
-    let passes: Vec<(usize, Pass)> = b.passes(plan.swizzle_shift(b)).enumerate().collect();
-    let together = passes.chunk_by(|(_, x), (_, y)| b.along_k || x.vector == y.vector && sub_stage(x) == sub_stage(y));
+    let passes: Vec<(usize, Pass)> = operand.passes(plan.swizzle_shift(operand)).enumerate().collect();
+    let together =
+        passes.chunk_by(|(_, x), (_, y)| operand.along_k || x.vector == y.vector && sub_stage(x) == sub_stage(y));
     together
         .map(|group| {
             let (_, first) = group[0];
-            let sub_stage = sub_stage(&first);
-            let copies = group.iter().enumerate().map(|(at, (i, pass))| Copied {
-                row: pass.row - sub_stage * bk,
-                advance: at + 1 < group.len(),
-                ..copied((b, "b"), pass, plan.a.copies() + *i as u32)
+            let (sub_stage, column_bytes) = (sub_stage(&first), first.vector * VECTOR_BYTES);
+            let copies = group.iter().enumerate().map(|(at, (i, pass))| {
+                let row = pass.row - sub_stage * bk;
+                let advance = at + 1 < group.len();
+                Copied { row, advance, from: from(row, column_bytes), ..copied((operand, x), pass, before + *i as u32) }
             });
-            let column_bytes = first.vector * VECTOR_BYTES;
             Group { begins: true, sub_stage, column: column_bytes / bytes, column_bytes, copies: copies.collect() }
         })
         .collect()

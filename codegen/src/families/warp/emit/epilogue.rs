@@ -5,15 +5,16 @@ use serde::Serialize;
 use super::super::plan::{VECTOR_BYTES, WarpPlan, fused};
 use super::multiply::sums;
 use super::operands::{accumulator, address};
+use super::sources::{Source, Sources};
 use super::words;
 use crate::{Dtype, Layout};
 
 /// The epilogue's part of the context.
 #[derive(Serialize)]
 pub(super) struct Store {
-    /// C's dimension across lines and along them, and where the warp's tile begins in both.
-    lines: &'static str,
-    inner: &'static str,
+    /// C's extent across lines and along them, and where the warp's tile begins in both.
+    lines: Source,
+    inner: Source,
     first_line: &'static str,
     first_inner: &'static str,
     line_mask: u32,
@@ -110,7 +111,8 @@ impl Store {
         let (e, out) = (&plan.epilogue, plan.spec.out);
         let (out_bytes, staged_bytes) = (out.bytes(), e.staged.bytes());
         let row_major = plan.spec.c_layout == Layout::RowMajor;
-        let (rows, columns) = (("m", "%r_tile_row"), ("n", "%r_tile_col"));
+        let Sources { m, n, .. } = Sources::of_result(plan);
+        let (rows, columns) = ((m, "%r_tile_row"), (n, "%r_tile_col"));
         let (across, along) = if row_major { (rows, columns) } else { (columns, rows) };
         let (row_bytes, column_bytes) = line_bytes(plan);
         let per_vector = VECTOR_BYTES / out_bytes;

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::super::plan::{VECTOR_BYTES, WarpPlan, fused};
+use super::super::plan::{VECTOR_BYTES, WarpPlan, fused, seen};
 use crate::epilogue::{At, Held, InputKind, Lines, Program};
-use crate::{Dtype, KernelSpec, Layout, Scale};
+use crate::{Dtype, KernelSpec, Scale};
 
 /// The register of the full operand's element.
 const TILE: &str = "%f_tile";
@@ -136,7 +136,7 @@ fn line(spec: &KernelSpec, program: Option<&'static Program>) -> Vec<Load> {
 
 /// The operand whose factors differ along a line.
 fn along(spec: &KernelSpec) -> impl Iterator<Item = &'static str> {
-    let side = if spec.c_layout == Layout::RowMajor { "b" } else { "a" };
+    let side = if seen::stores_rows(spec) { "b" } else { "a" };
     (spec.scale == Scale::RowCol).then_some(side).into_iter()
 }
 

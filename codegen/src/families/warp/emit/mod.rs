@@ -8,9 +8,15 @@ mod fused;
 mod multiply;
 mod operands;
 mod roles;
+mod sources;
+mod split;
 mod words;
+mod work_tile;
 
 use serde::Serialize;
+
+use sources::{Source, Sources};
+use work_tile::{Batch, WorkTile};
 
 use super::plan::{self, Memory, Tiling, VECTOR_BYTES, WarpPlan, k_unit};
 use crate::emit::templates;
@@ -36,6 +42,14 @@ struct Context<'p> {
     epilogue: &'p plan::Epilogue,
     opaque: bool,
     words: bool,
+    /// A is read in lines of K.
+    lines: bool,
+    /// Where loads have sizes from, and the store its own and C.
+    sources: Sources,
+    result: Sources,
+    work_tile: WorkTile,
+    batch: Option<Batch>,
+    split: Option<split::Exchange>,
     a: copies::Operand<'p>,
     b: copies::Operand<'p>,
     ring: Ring,
@@ -78,6 +92,8 @@ struct Block {
     /// How to divide by its rows.
     rows: Division,
     row_bytes: u32,
+    /// Bytes of a line that is contiguous along M.
+    line_bytes: u32,
     bytes: u32,
     /// 16-byte vectors of K from one block of a stage to the next.
     vectors: u32,
@@ -98,7 +114,11 @@ impl<'p> Context<'p> {
         let per_vector = VECTOR_BYTES / spec.a.bytes();
         let row_bytes = spec.bk * spec.a.bytes();
         let pitch = kloop.pitch(k_unit(spec));
-        let operand = |of, name, offset| copies::Operand::new((of, plan.swizzle_shift(of)), name, offset, spec.a);
+        let operand = |of, name, offset| {
+            let base = Source::address(plan, name);
+            copies::Operand::new((of, plan.swizzle_shift(of)), (name, base), offset, spec.a)
+        };
+        let multiply = multiply::Multiply::new(plan);
         Self {
             spec,
             arch,
@@ -108,6 +128,12 @@ impl<'p> Context<'p> {
             epilogue,
             opaque: plan.opaque(),
             words: plan.words(),
+            lines: plan.lines(),
+            sources: Sources::of_loads(plan),
+            result: Sources::of_result(plan),
+            work_tile: WorkTile::new(plan),
+            batch: Batch::new(plan),
+            split: split::Exchange::new(plan, multiply.sums()),
             a: operand(&plan.a, "a", 0),
             b: operand(&plan.b, "b", memory.b_offset),
             ring: Ring {
@@ -124,12 +150,13 @@ impl<'p> Context<'p> {
             block: Block {
                 rows: Division::by(spec.bm),
                 row_bytes,
+                line_bytes: copies::line_bytes(plan),
                 bytes: spec.bm * row_bytes,
                 vectors: pitch / per_vector,
                 padded: kloop.sub_stages > 1 && pitch > spec.bk,
             },
             fetch: (!plan.a.is_boxed()).then(|| copies::Fetch::new(plan)),
-            multiply: multiply::Multiply::new(plan),
+            multiply,
             store: (!plan.doubles()).then(|| epilogue::Store::new(plan)),
             doubles: plan.doubles().then(|| doubles::Store::new(plan)),
             fused: fused::Fused::new(plan),

@@ -7,7 +7,11 @@ use super::copies::Part;
 use super::doubles as of_f64;
 use super::operands::{Address, Fragments, Load, accumulator, address, register, tuple};
 use super::words;
-use crate::Dtype;
+use crate::{Dtype, Layout};
+
+/// What loads a fragment, whose lines are along K, or whose lines are lines of K.
+const LOAD: &str = "ldmatrix.sync.aligned.m8n8.x4.shared.b16";
+const LOAD_TRANSPOSED: &str = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16";
 
 /// The multiply steps of a kernel.
 #[derive(Serialize)]
@@ -19,9 +23,15 @@ pub(super) struct Multiply {
     clear: &'static str,
     zero: &'static str,
     accumulators: Vec<String>,
-    /// Bytes from one column of B to the next, where fragments are opaque.
+    /// The layout of A in a stage, and how its fragments are loaded where they are not opaque.
+    a_layout: Layout,
+    load_a: &'static str,
+    /// Bytes from one row of A to the next, and from one column of B, where fragments are opaque.
+    row_bytes: u32,
     column_bytes: u32,
-    /// Registers with the places of a warp's fragments of row-major B in a stage: those that no other one leads to.
+    /// Registers with the places of a warp's fragments of A in lines of K, and of row-major B, in a stage: those that no other
+    /// one leads to.
+    lanes_a: Vec<String>,
     lanes_b: Vec<String>,
     /// The first fragments of a stage.
     first: Fragments,
@@ -66,10 +76,15 @@ struct Product {
 }
 
 impl Multiply {
+    /// Registers of a thread's sums.
+    pub(super) fn sums(&self) -> u32 {
+        self.accumulators.len() as u32
+    }
+
     pub(super) fn new(plan: &WarpPlan) -> Self {
-        let (k, b) = (&plan.kloop, &plan.b);
+        let k = &plan.kloop;
         let (m, n) = plan.tiling.fragment;
-        let own = if aligned_b(plan) { 1 } else { address_count_b(plan) };
+        let along = |operand: &Operand| if operand.along_k { operand.pitch } else { plan.spec.b.bytes() };
         let (clear, zero, count) = match (plan.spec.acc, plan.tiling.accumulators(&plan.spec)) {
             (Dtype::F32, count) => ("mov.f32", "0f00000000", count),
             (Dtype::F64, registers) => ("mov.f64", "0d0000000000000000", registers / 2),
@@ -81,8 +96,12 @@ impl Multiply {
             clear,
             zero,
             accumulators: (0..count).map(|i| accumulator(plan, i)).collect(),
-            column_bytes: if b.along_k { b.pitch } else { plan.spec.b.bytes() },
-            lanes_b: (0..own).map(|i| format!("%r_frag_b{i}")).collect(),
+            a_layout: if plan.a.along_k { Layout::RowMajor } else { Layout::ColMajor },
+            load_a: if plan.a.along_k { LOAD } else { LOAD_TRANSPOSED },
+            row_bytes: along(&plan.a),
+            column_bytes: along(&plan.b),
+            lanes_a: Side::a(plan).lanes(plan),
+            lanes_b: Side::b(plan).lanes(plan),
             first: Fragments { addresses: addresses(plan), ..Fragments::of(plan, 0, 0) },
             rounds: Rounds {
                 up: k.sub_stages - 1,
@@ -239,35 +258,59 @@ fn place(operand: &Operand, x: &str, across: u32, unit: u32) -> String {
     address(&format!("%r_{x}_at{number}"), row * operand.pitch + operand.vector_offset(vector))
 }
 
-/// Address registers of an operand: one for every even vector of a group that is used.
-fn address_count(plan: &WarpPlan, operand: &Operand, vectors: u32) -> u32 {
-    if plan.opaque() { 1 } else { (operand.group / 2).min(vectors / 2).max(1) }
+/// A factor in a stage, and how its warps share it.
+struct Side<'p> {
+    name: &'static str,
+    operand: &'p Operand,
+    /// Warps across it, and the rows or columns of each.
+    warps: u32,
+    extent: u32,
 }
 
-fn address_count_b(plan: &WarpPlan) -> u32 {
-    address_count(plan, &plan.b, if plan.b.along_k { plan.b.vectors } else { warp_vectors(plan) })
-}
+impl<'p> Side<'p> {
+    fn a(plan: &'p WarpPlan) -> Self {
+        Self { name: "a", operand: &plan.a, warps: plan.tiling.warps.0, extent: plan.tiling.warp_m }
+    }
 
-/// 16-byte vectors of a warp's columns.
-fn warp_vectors(plan: &WarpPlan) -> u32 {
-    plan.tiling.warp_n * plan.spec.b.bytes() / VECTOR_BYTES
-}
+    fn b(plan: &'p WarpPlan) -> Self {
+        Self { name: "b", operand: &plan.b, warps: plan.tiling.warps.1, extent: plan.tiling.warp_n }
+    }
 
-/// Do the warp's vectors begin with a whole group? Then one address makes the others by flipping bits.
-fn aligned_b(plan: &WarpPlan) -> bool {
-    plan.b.along_k || plan.tiling.warps.1 == 1 || warp_vectors(plan).is_multiple_of(plan.b.group)
+    /// 16-byte vectors of a line of a warp's part.
+    fn vectors(&self, plan: &WarpPlan) -> u32 {
+        if self.operand.along_k { self.operand.vectors } else { self.extent * plan.spec.b.bytes() / VECTOR_BYTES }
+    }
+
+    /// Address registers: one for every even vector of a group that is used.
+    fn count(&self, plan: &WarpPlan) -> u32 {
+        if plan.opaque() { 1 } else { (self.operand.group / 2).min(self.vectors(plan) / 2).max(1) }
+    }
+
+    /// Do a warp's vectors begin with a whole group? Then one address makes the others by flipping bits.
+    fn is_aligned(&self, plan: &WarpPlan) -> bool {
+        self.operand.along_k || self.warps == 1 || self.vectors(plan).is_multiple_of(self.operand.group)
+    }
+
+    /// Registers with a lane's own places, which no other one leads to.
+    fn lanes(&self, plan: &WarpPlan) -> Vec<String> {
+        let own = if self.is_aligned(plan) { 1 } else { self.count(plan) };
+        (0..own).map(|i| format!("%r_frag_{}{i}", self.name)).collect()
+    }
+
+    fn addresses(&self, plan: &WarpPlan) -> impl Iterator<Item = Address> + use<> {
+        let (x, aligned) = (self.name, self.is_aligned(plan));
+        let flip = move |number| if aligned { number * 2 * VECTOR_BYTES } else { 0 };
+        (0..self.count(plan)).map(move |number| Address { x, number, flip: flip(number) })
+    }
 }
 
 fn addresses(plan: &WarpPlan) -> Vec<Address> {
     if plan.doubles() {
         return of_f64::addresses(plan);
     }
-    let of = |x: &'static str, count: u32, aligned: bool| {
-        (0..count).map(move |number| Address { x, number, flip: if aligned { number * 2 * VECTOR_BYTES } else { 0 } })
-    };
-    let a = of("a", address_count(plan, &plan.a, plan.a.vectors), true);
+    let a = Side::a(plan).addresses(plan);
     if plan.words() {
         return a.chain(words::addresses()).collect();
     }
-    a.chain(of("b", address_count_b(plan), aligned_b(plan))).collect()
+    a.chain(Side::b(plan).addresses(plan)).collect()
 }

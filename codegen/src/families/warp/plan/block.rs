@@ -1,10 +1,10 @@
 //! Step 1: are the sparsity block, the tile and the types such as the instruction multiplies?
 
-use crate::plan::{PlanError, PlanErrors, check_factors};
-use crate::{Arch, Dtype, KernelSpec, Layout, Mma, Shape};
+use crate::plan::{PlanError, PlanErrors, SparseTimesDense, check_factors};
+use crate::{Arch, Dtype, KernelSpec, Mma, Shape};
 
 use super::units::fragment;
-use super::{doubles, tf32};
+use super::{doubles, layouts, tf32};
 
 /// Widest dense tile.
 const LARGEST: u32 = 512;
@@ -13,20 +13,23 @@ const LARGEST_BLOCK: u32 = 2048;
 /// `bn` and `bk` are multiples of this: whole vectors of 16 bytes, and pairs of instructions along N.
 const UNIT: u32 = 16;
 
-pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
-    let (m, n) = fragment(spec);
-    size("bm", "block rows", spec.bm, m, &format!("an instruction has {m} rows"), errors);
+/// `seen` is the spec as [`super::seen`] has it.
+pub(crate) fn check(spec: &KernelSpec, seen: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
+    let (m, n) = fragment(seen);
+    let (rows, depth) = SparseTimesDense::new(spec).keys;
+    size(rows, seen.bm, m, &format!("an instruction has {m} rows"), errors);
     let (columns, instruction) = match n {
-        _ if tf32::reads_rows(spec) => (n, "a fragment of row-major B in f32"),
+        _ if tf32::reads_rows(seen) => (n, "a fragment of row-major B in f32"),
         UNIT.. if n > UNIT => (n, "an instruction"),
         _ => (UNIT, "a pair of instructions"),
     };
-    size("bn", "dense tile columns", spec.bn, columns, &format!("{instruction} has {columns} columns"), errors);
+    size("bn", spec.bn, columns, &format!("{instruction} has {columns} columns"), errors);
     let (why, is_f64) = match doubles::takes(spec) && spec.mma == Mma::MmaSync {
         true => ("the threads of a fragment of f64 have 16 columns", true),
         false => ("K is loaded in whole 16-byte vectors", false),
     };
-    size("bk", "block columns", spec.bk, UNIT, why, errors);
+    size(depth, seen.bk, UNIT, why, errors);
+    layouts::check(spec, seen, errors);
     if is_f64 {
         return doubles::check(spec, arch, errors);
     }
@@ -38,8 +41,12 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     check_arch(spec, arch, errors);
 }
 
-fn size(key: &'static str, what: &str, value: u32, unit: u32, why: &str, errors: &mut PlanErrors) {
-    let largest = if key == "bn" { LARGEST } else { LARGEST_BLOCK };
+fn size(key: &'static str, value: u32, unit: u32, why: &str, errors: &mut PlanErrors) {
+    let (what, largest) = match key {
+        "bn" => ("dense tile columns", LARGEST),
+        "bm" => ("block rows", LARGEST_BLOCK),
+        _ => ("block columns", LARGEST_BLOCK),
+    };
     if value == 0 || !value.is_multiple_of(unit) || value > largest {
         errors.push(PlanError::size(key, what, value, (unit, largest), why));
     }
@@ -84,14 +91,6 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
         }
     }
     check_factors(spec, "instruction", errors);
-    if spec.b.bytes() == 1 && spec.b_layout == Layout::RowMajor {
-        errors.push(PlanError::new(
-            "b_layout",
-            format!("B is {} and row-major", spec.b),
-            "8-bit operands are multiplied along K only: B[K, N] must be stored as [N, K], K contiguous; ldmatrix transposes only 16-bit elements",
-            "b_layout = col, and transpose B once: `Dense::to_layout`",
-        ));
-    }
 }
 
 fn check_out(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {

@@ -5,6 +5,7 @@
 //! Modes"), which is where `Operand` has it.
 
 use super::operand::Operand;
+use super::seen;
 use super::tiling::Tiling;
 use super::units::VECTOR_BYTES;
 use crate::plan::KLoop;
@@ -40,7 +41,11 @@ impl Operand {
 }
 
 pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
-    Operand::boxed(true, tiling.cta_m, kloop.sub_stages, kloop.k_step * spec.a.bytes())
+    let bytes = spec.a.bytes();
+    match seen::is_along_m(spec) {
+        false => Operand::boxed(true, tiling.cta_m, kloop.sub_stages, kloop.k_step * bytes),
+        true => Operand::boxed(false, kloop.sub_stages * kloop.k_step, 1, tiling.cta_m * bytes),
+    }
 }
 
 pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {

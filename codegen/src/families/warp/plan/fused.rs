@@ -2,10 +2,10 @@
 //!
 //! Sums are staged in f32. A lane then reads 16 bytes' worth of C of one line, computes the results, and stores them.
 
-use super::doubles;
+use super::{doubles, seen};
 use crate::epilogue::{Input, InputKind, Program};
 use crate::plan::{Argument, Operand, Parameter, PlanError, PlanErrors, Problem};
-use crate::{Arch, Dtype, KernelSpec, Layout, Scale};
+use crate::{Arch, Dtype, KernelSpec, Op, Scale};
 
 /// The first architecture with `max.NaN`.
 const BOUNDS: (u32, u32) = (8, 0);
@@ -17,13 +17,10 @@ pub(crate) fn is_on(spec: &KernelSpec) -> bool {
     spec.epilogue.is_some() || spec.scale != Scale::Unscaled
 }
 
-/// The epilogue, said of lines of C and what is along them: a row-major C has rows for lines.
+/// The epilogue, said of lines of C in memory and what is along them: a row-major C has rows for lines.
 pub(crate) fn program(spec: &KernelSpec) -> Option<&'static Program> {
     let epilogue = spec.epilogue?;
-    Some(match spec.c_layout {
-        Layout::RowMajor => epilogue.program(),
-        Layout::ColMajor => epilogue.transposed(),
-    })
+    Some(if seen::stores_rows(spec) { epilogue.program() } else { epilogue.transposed() })
 }
 
 pub(super) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
@@ -48,6 +45,14 @@ pub(super) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
             "the result of an epilogue cannot be an integer".to_owned(),
             format!("an epilogue computes in f32, and C is {}", spec.out),
             "out = f32, f16 or bf16".to_owned(),
+        );
+    }
+    if spec.batch.is_on() {
+        refuse(
+            key,
+            "a kernel for a list of problems has no `epilogue`".to_owned(),
+            "vectors, full operands and scalars belong to one problem, and a list has several".to_owned(),
+            "batch = off".to_owned(),
         );
     }
     if program.reduction().is_some() {
@@ -99,6 +104,16 @@ fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("a result of {} is not scaled", spec.out),
             "factors are f32, and so is what they are multiplied with",
             "out = f32, or drop `scale`",
+        ),
+        Scale::RowCol if spec.op != Op::Dsd => refuse(
+            format!("scale = {} is not supported for {}", spec.scale, spec.op),
+            "factors per row are those of a sparse A; one factor per matrix works with any product",
+            "scale = tensor, or op = dsd",
+        ),
+        _ if spec.batch.is_on() => refuse(
+            format!("scale = {} is not supported for a batch", spec.scale),
+            "each problem would have its own factors",
+            "scale = none with the factors multiplied into the operands, or batch = off",
         ),
         Scale::Block => refuse(
             format!("mma = {} has no factors of blocks", spec.mma),

@@ -1,5 +1,6 @@
 //! How a sparsity block's K extent becomes stages.
 
+use super::seen;
 use super::units::k_unit;
 use crate::plan::{KLoop, PlanError};
 use crate::{KernelSpec, Load};
@@ -49,7 +50,8 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
             "k_step",
             format!("a stage of {k} is not a whole number of blocks"),
             format!(
-                "bk = {bk}: {k} / {bk} = {:.2}; a stage has 2 or 4 blocks of 16 or 32",
+                "{} = {bk}: {k} / {bk} = {:.2}; a stage has 2 or 4 blocks of 16 or 32",
+                if seen::is_along_m(spec) { "bm" } else { "bk" },
                 f64::from(k) / f64::from(bk)
             ),
             format!("k_step = {bk}"),

@@ -1,5 +1,6 @@
 //! What of a spec does not go with warps that only load.
 
+use super::seen;
 use super::units::k_unit;
 use super::{doubles, tf32};
 use crate::plan::{PlanError, PlanErrors};
@@ -52,7 +53,11 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let unit = k_unit(spec);
     if !spec.bk.is_multiple_of(unit) {
         refuse(
-            format!("load = tma with blocks of {} columns, which are not whole instructions", spec.bk),
+            format!(
+                "load = tma with blocks of {} {}, which are not whole instructions",
+                spec.bk,
+                if seen::is_along_m(spec) { "rows" } else { "columns" }
+            ),
             "an instruction would multiply what TMA loads of B beyond the block",
             "load = producer",
         );

@@ -7,10 +7,13 @@ pub(crate) mod doubles;
 mod epilogue;
 pub(crate) mod fused;
 mod kloop;
+mod layouts;
 mod load;
 mod maps;
 mod memory;
 mod operand;
+pub(crate) mod seen;
+mod share;
 pub(crate) mod tf32;
 mod tiling;
 mod units;
@@ -28,6 +31,7 @@ use crate::{Arch, KernelSpec, Mma};
 /// A legal kernel of this family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WarpPlan {
+    /// As [`seen`] has it.
     pub(crate) spec: KernelSpec,
     pub(crate) arch: Arch,
     pub(crate) tiling: Tiling,
@@ -39,9 +43,10 @@ pub(crate) struct WarpPlan {
 }
 
 impl WarpPlan {
-    pub(crate) fn new(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+    pub(crate) fn new(asked: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
+        let spec = &seen::of(asked);
         let mut errors = PlanErrors::default();
-        block::check(spec, arch, &mut errors);
+        block::check(asked, spec, arch, &mut errors);
         load::check(spec, arch, &mut errors);
         fused::check(spec, arch, &mut errors);
         errors.check()?;
@@ -82,6 +87,11 @@ impl WarpPlan {
     /// Reads fragments of a row-major B in words.
     pub(crate) fn words(&self) -> bool {
         tf32::reads_rows(&self.spec)
+    }
+
+    /// Tiles of A are lines of K: blocks are read by block columns, which an index lists.
+    pub(crate) fn lines(&self) -> bool {
+        seen::is_along_m(&self.spec)
     }
 
     /// Loads of fragments, each of an instruction's worth of K, in one stage, all sub-stages together.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::boxes;
 use super::doubles;
+use super::seen;
 use super::tiling::Tiling;
 use super::units::{BANKS, VECTOR_BYTES, k_unit};
 use crate::hopper::ALIGN;
@@ -13,7 +14,7 @@ use crate::{KernelSpec, Layout, Load, Mma};
 /// One operand's part of a stage: rows of 16-byte vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Operand {
-    /// Rows are rows of A or columns of B, and vectors are along K; otherwise rows are rows of B, along N.
+    /// Rows are rows of A or columns of B, and vectors are along K; otherwise rows are lines of K, along M or N.
     pub(crate) along_k: bool,
     pub(crate) rows: u32,
     /// Vectors of a row.
@@ -140,7 +141,10 @@ pub(crate) fn plan_a(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Opera
         return boxes::plan_a(spec, tiling, kloop);
     }
     let threads = tiling.copying_threads(spec.load);
-    Operand::new(spec, (tiling.cta_m, vectors_along_k(spec, kloop)), true, false, threads)
+    match seen::is_along_m(spec) {
+        false => Operand::new(spec, (tiling.cta_m, vectors_along_k(spec, kloop)), true, false, threads),
+        true => lines_of_k(spec, kloop, tiling.cta_m, threads),
+    }
 }
 
 pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Operand {
@@ -150,12 +154,14 @@ pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Opera
     let threads = tiling.copying_threads(spec.load);
     match spec.b_layout {
         Layout::ColMajor => Operand::new(spec, (tiling.cta_n, vectors_along_k(spec, kloop)), true, false, threads),
-        Layout::RowMajor => {
-            let rows = kloop.sub_stages * kloop.pitch(k_unit(spec));
-            let vectors = tiling.cta_n * spec.b.bytes() / VECTOR_BYTES;
-            Operand::new(spec, (rows, vectors), false, kloop.sub_stages > 1, threads)
-        }
+        Layout::RowMajor => lines_of_k(spec, kloop, tiling.cta_n, threads),
     }
+}
+
+/// Lines of K, each of `width` elements along M or N.
+fn lines_of_k(spec: &KernelSpec, kloop: &KLoop, width: u32, threads: u32) -> Operand {
+    let rows = kloop.sub_stages * kloop.pitch(k_unit(spec));
+    Operand::new(spec, (rows, width * spec.b.bytes() / VECTOR_BYTES), false, kloop.sub_stages > 1, threads)
 }
 
 fn vectors_along_k(spec: &KernelSpec, kloop: &KLoop) -> u32 {

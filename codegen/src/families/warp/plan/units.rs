@@ -1,7 +1,7 @@
 //! What one instruction multiplies, and what one copy moves.
 
-use super::{doubles, tf32};
-use crate::{Dtype, KernelSpec, Mma, Shape};
+use super::{doubles, seen, tf32};
+use crate::{Dtype, KernelSpec, Layout, Mma, Shape};
 
 /// Bytes that a thread copies at a time.
 pub(crate) const VECTOR_BYTES: u32 = 16;
@@ -42,11 +42,12 @@ pub(crate) fn fragment_registers(spec: &KernelSpec) -> (u32, u32) {
 /// The instruction that multiplies two fragments.
 pub(crate) fn multiply_instruction(spec: &KernelSpec) -> String {
     let KernelSpec { a, b, b_layout, mma, .. } = *spec;
+    let a_layout = if seen::is_along_m(spec) { Layout::ColMajor } else { Layout::RowMajor };
     if mma == Mma::Wmma {
         let (m, n) = fragment(spec);
         let sum = sum_type(spec);
         let types = if a == Dtype::BF16 { format!("{sum}.bf16.bf16.{sum}") } else { format!("{sum}.{sum}") };
-        return format!("wmma.mma.sync.aligned.row.{b_layout}.m{m}n{n}k16.{types}");
+        return format!("wmma.mma.sync.aligned.{a_layout}.{b_layout}.m{m}n{n}k16.{types}");
     }
     if doubles::takes(spec) {
         let (m, n, k) = doubles::mnk(spec);
