@@ -72,6 +72,30 @@ const SPECS: [&str; 32] = [
     "bm = 24, bn = 64, bk = 40, transpose = on, out = f32, batch = on, split = auto",
 ];
 
+/// Of kernels that find the operands of a problem in a record.
+const OF_WARPS: [&str; 20] = [
+    "bm = 128, bn = 128, bk = 64, mma = mma_sync, batch = on",
+    "bm = 64, bn = 64, bk = 16, mma = mma_sync, dtype = bf16, out = f32, batch = on",
+    "bm = 64, bn = 128, bk = 48, mma = mma_sync, b_layout = col, c_layout = col, batch = on",
+    "bm = 64, bn = 64, bk = 32, mma = mma_sync, b_layout = col, batch = on, schedule = strided",
+    "bm = 64, bn = 64, bk = 112, mma = mma_sync, dtype = e4m3, batch = on",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = i8, batch = on",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, batch = on",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = f64, c_layout = col, batch = on",
+    "bm = 64, bn = 64, bk = 32, mma = mma_sync, dtype = f32, tf32 = on, batch = on",
+    "bm = 64, bn = 64, bk = 96, mma = mma_sync, transpose = on, batch = on",
+    "bm = 32, bn = 64, bk = 64, mma = mma_sync, op = dds, batch = on",
+    "bm = 64, bn = 64, bk = 48, mma = mma_sync, op = dds, transpose = on, c_layout = col, batch = on",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, load = producer, batch = on",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, load = tma, batch = on",
+    "bm = 64, bn = 64, bk = 32, mma = mma_sync, load = tma, transpose = on, batch = on, split = 2",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, batch = on, split = 3",
+    "bm = 32, bn = 64, bk = 64, mma = mma_sync, transpose = on, batch = on, split = 2",
+    "bm = 64, bn = 64, bk = 48, mma = wmma, batch = on",
+    "bm = 64, bn = 64, bk = 64, mma = wmma, transpose = on, batch = on, split = auto",
+    "bm = 64, bn = 64, bk = 48, mma = wmma, arch = sm_70, b_layout = col, batch = on",
+];
+
 /// The lists of a kernel: as attention and mixtures of experts have them, and with nothing in some problems.
 fn lists_of(text: &str) -> Vec<List> {
     let spec = parse(text);
@@ -103,7 +127,7 @@ fn lists_of(text: &str) -> Vec<List> {
 }
 
 pub(super) fn all() -> Vec<List> {
-    SPECS.into_iter().flat_map(lists_of).collect()
+    SPECS.into_iter().chain(OF_WARPS).flat_map(lists_of).collect()
 }
 
 /// The factors of all problems, each once, and which of them a problem has.
@@ -309,7 +333,7 @@ fn simulated() {
     let mut lists = all();
     // One list of each kernel, another one of each.
     if !every_kernel() {
-        lists = SPECS.into_iter().enumerate().map(|(at, text)| lists_of(text).remove(at % 4)).collect();
+        lists = SPECS.into_iter().chain(OF_WARPS).enumerate().map(|(at, text)| lists_of(text).remove(at % 4)).collect();
     }
     let outcomes = lists.par_iter().map(|list| (list, with_types(&list.spec, Simulate(list)))).collect();
     report("batches, simulated", outcomes);

@@ -26,6 +26,7 @@ mod swap_ab;
 mod tf32;
 mod transposed;
 mod warp;
+mod warp_products;
 mod wgmma;
 
 use bsr_codegen::{Argument, Problem};

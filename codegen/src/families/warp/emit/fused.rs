@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::{VECTOR_BYTES, WarpPlan, fused, seen};
+use super::full;
 use crate::epilogue::{At, Held, InputKind, Lines, Program};
 use crate::{Dtype, KernelSpec, Scale};
 
@@ -23,6 +24,8 @@ pub(super) struct Fused {
     line_lines: Vec<String>,
     /// Bytes of an element of the full operand, and its address.
     tile: Option<Tile>,
+    /// The reads of the full operand for a lane's 16 bytes of C.
+    reads: Vec<full::Read>,
     /// The elements of a lane's 16 bytes of C, and the one at the end of a line.
     elements: Vec<Element>,
     last: Element,
@@ -59,6 +62,8 @@ struct Load {
 struct Element {
     loads: Vec<Load>,
     lines: Vec<String>,
+    /// The element of the full operand: how it becomes an f32 where it has been read with others, or its own load.
+    widened: Vec<String>,
     tile: Option<Load>,
     results: Vec<String>,
 }
@@ -75,33 +80,42 @@ impl Fused {
             uniform: program.map_or(vec![], |program| of(program).uniform()),
             line: line(spec, program),
             line_lines: program.map_or(vec![], |program| of(program).row(0)),
-            tile: program.and_then(full).map(|(at, dtype)| Tile { pointer: pointer(at), bytes: dtype.bytes() }),
-            elements: elements.map(|(number, acc)| Element::new(spec, program, number, &acc)).collect(),
-            last: Element::new(spec, program, 0, LAST),
+            tile: program.and_then(operand).map(|(at, dtype)| Tile { pointer: pointer(at), bytes: dtype.bytes() }),
+            reads: program.and_then(operand).map_or(vec![], |(_, dtype)| full::reads(dtype, count)),
+            elements: elements.map(|(number, acc)| Element::of_vector(spec, program, number, &acc)).collect(),
+            last: Element::alone(spec, program),
         })
     }
 }
 
 impl Element {
     /// Element `number` of those of a lane, whose sum is in `acc`.
-    fn new(spec: &KernelSpec, program: Option<&'static Program>, number: u32, acc: &str) -> Self {
+    fn of_vector(spec: &KernelSpec, program: Option<&'static Program>, number: u32, acc: &str) -> Self {
+        let widened = program.and_then(operand).map_or(vec![], |(_, dtype)| full::widened(dtype, number));
+        Self { widened, ..Self::new(spec, program, number, acc, &full::element(number)) }
+    }
+
+    /// The one at the end of a line.
+    fn alone(spec: &KernelSpec, program: Option<&'static Program>) -> Self {
+        let tile = program.and_then(operand).map(|(at, dtype)| Load::new(pointer(at), at, dtype, TILE.to_owned(), 0));
+        Self { tile, ..Self::new(spec, program, 0, LAST, TILE) }
+    }
+
+    /// Without the full operand, whose element is in `tile`.
+    fn new(spec: &KernelSpec, program: Option<&'static Program>, number: u32, acc: &str, tile: &str) -> Self {
         let mut loads: Vec<Load> = along(spec).map(|side| Load::factor(side, "%f_along_factor", number)).collect();
         let scaled = match spec.scale {
             Scale::Unscaled | Scale::Block => vec![],
             Scale::Tensor => vec![format!("mul.f32 {acc}, {acc}, %f_factor")],
             Scale::RowCol => ["line", "along"].map(|of| format!("mul.f32 {acc}, {acc}, %f_{of}_factor")).to_vec(),
         };
-        let Some(program) = program else { return Self { loads, lines: vec![], tile: None, results: scaled } };
+        let Some(program) = program else {
+            return Self { loads, lines: vec![], widened: vec![], tile: None, results: scaled };
+        };
         let lines = of(program);
         loads.extend(inputs(program, |at| lines.column_input(at, 0), |bytes| number * bytes));
-        let results = lines.element(&At { acc, row: 0, column: 0, tile: TILE });
-        Self {
-            loads,
-            lines: lines.column(0),
-            tile: full(program)
-                .map(|(at, dtype)| Load::new(pointer(at), at, dtype, TILE.to_owned(), number * dtype.bytes())),
-            results: [scaled, results].concat(),
-        }
+        let results = lines.element(&At { acc, row: 0, column: 0, tile });
+        Self { loads, lines: lines.column(0), widened: vec![], tile: None, results: [scaled, results].concat() }
     }
 }
 
@@ -111,7 +125,7 @@ fn of(program: &'static Program) -> Lines {
 }
 
 /// The full operand: the number of its parameter, and its type.
-fn full(program: &Program) -> Option<(usize, Dtype)> {
+fn operand(program: &Program) -> Option<(usize, Dtype)> {
     program.inputs().iter().enumerate().find_map(|(at, input)| match input.kind {
         InputKind::Dense(dtype) => Some((at, dtype)),
         _ => None,

@@ -4,6 +4,7 @@ mod boxes;
 mod copies;
 mod doubles;
 mod epilogue;
+mod full;
 mod fused;
 mod multiply;
 mod operands;
