@@ -87,6 +87,9 @@ mod tests {
             ("dtype = bf16", &["mma_sync for sm_80", "scalar for sm_70"]),
             ("dtype = i8", &["mma_sync for sm_80"]),
             ("dtype = e4m3", &["mma_sync for sm_89"]),
+            ("op = dds", &["mma_sync for sm_80", "wmma for sm_70"]),
+            ("transpose = on", &["mma_sync for sm_80", "wmma for sm_70"]),
+            ("batch = on", &["mma_sync for sm_80", "wmma for sm_70"]),
         ] {
             assert_eq!(words(&format!("bm = 64, bn = 64, bk = 64, {types}")), kernels, "{types}");
         }
@@ -124,9 +127,9 @@ mod tests {
     fn what_only_hopper_kernels_have_is_refused_by_name() {
         for (keys, words) in [
             ("op = sdd", "SDDMM needs mma = wgmma"),
-            ("op = dds", "a sparse right factor needs mma = wgmma"),
-            ("batch = on", "have no `batch`"),
-            ("transpose = on", "have no `transpose`"),
+            ("op = dss", "a product of two block-sparse matrices needs mma = wgmma"),
+            ("permute = on", "have no `permute`"),
+            ("dtype = e4m3, transpose = on", "cannot be read transposed"),
             ("dtype = e4m3, scale = block", "scale"),
             ("dtype = e4m3, accumulate = promoted", "have no `accumulate`"),
             ("mma = mma_sync", "mma = mma_sync needs no fallback"),

@@ -6,6 +6,33 @@ use crate::plan::{PlanError, PlanErrors};
 use crate::spec::{Key, Target};
 use crate::{Dtype, KernelSpec, Mma, Op, Schedule, SplitK};
 
+/// Why kernels of warps that multiply by themselves have no such key, where they could be expected to.
+fn why_not(mma: Mma, key: Key) -> Option<&'static str> {
+    if !matches!(mma, Mma::MmaSync | Mma::Wmma) {
+        return None;
+    }
+    Some(match key {
+        Key::Permute => "a warp stores lines that follow one another, and each row of an order is somewhere else",
+        Key::Scale => "factors undo the quantisation of 8-bit operands, which wmma kernels do not multiply",
+        Key::Tf32 => {
+            "wmma multiplies TF32 in fragments of 8 elements of K, and its kernels are planned for those of 16"
+        }
+        Key::Score | Key::Sinks | Key::D => {
+            "an attention rescales rows of its sums, and in which thread an element of a wmma fragment is, only the hardware knows"
+        }
+        Key::Accumulate => "sums stay in the accumulators of the tensor cores, which are added to for all of K",
+        Key::Consumers => "a consumer is a warpgroup, which WGMMA needs; `warps` says how many warps multiply",
+        Key::Cluster => "clusters came with Hopper, where WGMMA is faster",
+        Key::Swizzle => {
+            "rows in shared memory are swizzled as ldmatrix reads them, and padded for fragments of wmma, which have one stride"
+        }
+        Key::Swap => "an instruction has 16 rows or fewer, so that small blocks are its rows as they are",
+        Key::Pack => "a tile is of one block row, whose blocks its warps find in one list",
+        Key::Pdl => "programmatic dependent launch came with Hopper, where WGMMA is faster",
+        _ => return None,
+    })
+}
+
 /// The architectures that a family's kernels can be written for.
 fn targets(mma: Mma) -> &'static [Target] {
     match mma {
@@ -20,10 +47,11 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
     for key in Key::ALL {
         let families = key.instructions();
         if !families.contains(&spec.mma) && spec.says(key) {
+            let choice = || format!("`{key}`, {}, is a choice of mma = {}", key.meaning(), words(families, "and"));
             errors.push(PlanError::new(
                 key.as_str(),
                 format!("kernels with mma = {} have no `{key}`", spec.mma),
-                format!("`{key}`, {}, is a choice of mma = {}", key.meaning(), words(families, "and")),
+                why_not(spec.mma, key).map_or_else(choice, str::to_owned),
                 format!("drop `{key}`, or mma = {}", families[0]),
             ));
         }
@@ -34,7 +62,10 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
         errors.push(PlanError::new(
             "op",
             format!("mma = {} has no kernels of op = {}", spec.mma, spec.op),
-            format!("{what} needs mma = {}", words(&[&[Mma::Wgmma], others].concat(), "or")),
+            why_no_op(spec).map_or_else(
+                || format!("{what} needs mma = {}", words(&[&[Mma::Wgmma], others].concat(), "or")),
+                |why| format!("{what} needs mma = wgmma: {why}"),
+            ),
             "op = dsd, or mma = wgmma",
         ));
     }
@@ -154,6 +185,18 @@ fn check_compiler(spec: &KernelSpec, errors: &mut PlanErrors) {
             format!("the compiler's levels are {least} to {most}; without the key it takes its highest"),
             format!("opt_level = {most}, or drop `opt_level`"),
         ));
+    }
+}
+
+/// Why kernels of warps that multiply by themselves have no such operation.
+fn why_no_op(spec: &KernelSpec) -> Option<&'static str> {
+    let of_warps = matches!(spec.mma, Mma::MmaSync | Mma::Wmma);
+    match spec.op {
+        Op::Sdd if of_warps => Some("the others iterate over stored blocks of a factor, and here both are dense"),
+        Op::Dss | Op::Sss if of_warps => {
+            Some("the others have one list of blocks a tile, and pairs of blocks are in two")
+        }
+        _ => None,
     }
 }
 

@@ -157,7 +157,7 @@ fn known(target: &'static str) -> &'static str {
 }
 
 /// Kernels that GPUs other than Hopper run.
-const OF_EVERY_GPU: [&str; 14] = [
+const OF_EVERY_GPU: [&str; 20] = [
     "bm = 128, bn = 128, bk = 128, mma = mma_sync",
     "bm = 512, bn = 128, bk = 112, mma = mma_sync, out = f32",
     "bm = 96, bn = 128, bk = 80, mma = mma_sync, dtype = bf16, c_layout = col",
@@ -167,6 +167,12 @@ const OF_EVERY_GPU: [&str; 14] = [
     "bm = 128, bn = 128, bk = 128, mma = wmma",
     "bm = 128, bn = 128, bk = 112, mma = wmma, dtype = bf16, b_layout = col",
     "bm = 8, bn = 32, bk = 16, mma = wmma, shape = m8n32k16",
+    "bm = 128, bn = 128, bk = 128, mma = mma_sync, transpose = on",
+    "bm = 128, bn = 128, bk = 128, mma = mma_sync, op = dds, split = auto",
+    "bm = 128, bn = 128, bk = 128, mma = mma_sync, batch = on",
+    "bm = 128, bn = 128, bk = 128, mma = wmma, transpose = on",
+    "bm = 128, bn = 128, bk = 64, mma = wmma, op = dds, split = auto",
+    "bm = 128, bn = 128, bk = 64, mma = wmma, batch = on",
     "bm = 48, bn = 256, bk = 112, mma = scalar, vector = 8",
     "bm = 64, bn = 64, bk = 32, mma = scalar, dtype = bf16",
     "bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic",

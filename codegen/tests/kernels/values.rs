@@ -10,7 +10,7 @@ use bsr_codegen::{
 };
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 20] = [
+const GROUPS: [(&str, &[&str]); 21] = [
     (
         "dsd",
         &[
@@ -66,6 +66,7 @@ const GROUPS: [(&str, &[&str]); 20] = [
         "mma_sync",
         &["bm = 64, bn = 64, bk = 64, mma = mma_sync", "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3"],
     ),
+    ("mma_sync, dds", &["bm = 64, bn = 64, bk = 64, mma = mma_sync, op = dds"]),
     (
         "mma_sync, f64",
         &[

@@ -14,3 +14,4 @@ mod spgemm;
 mod swap_ab;
 mod tf32;
 mod warp;
+mod warp_products;

@@ -6,7 +6,7 @@ use super::crew::{self, Crew, PARTS};
 use super::epilogue::staged_bytes;
 use super::kloop::SHALLOW;
 use super::units::{VECTOR_BYTES, fragment, fragment_registers};
-use super::{doubles, fused};
+use super::{doubles, fused, seen};
 use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, Dtype, KernelSpec, Layout, Load, Mma};
 
@@ -14,6 +14,10 @@ use crate::{Arch, Dtype, KernelSpec, Layout, Load, Mma};
 const OVERHEAD: u32 = 60;
 /// Registers of what is computed of sums, beside the accumulators of the tile.
 const FUSED: u32 = 16;
+/// Registers of blocks that an index lists, of a problem of a list, and of sums that other CTAs have made.
+const INDEXED: u32 = 12;
+const LISTED: u32 = 8;
+const SHARED: u32 = 16;
 /// Registers that a filling loop of one turn takes where fragments are unpacked.
 const DISSOLVED: u32 = 48;
 /// Warps of a CTA that the plan tries by itself, and accepts in a spec.
@@ -96,7 +100,8 @@ impl Tiling {
         let unused = if doubles::takes(spec) { 16 } else { 0 };
         let overhead = if spec.load.has_roles() { crew::overhead(spec) } else { OVERHEAD };
         let fused = if fused::is_on(spec) { FUSED } else { 0 };
-        let rest = tiling.accumulators(spec) + set + unpacked + dissolved + fused + copied + unused + overhead;
+        let rest =
+            tiling.accumulators(spec) + set + unpacked + dissolved + fused + copied + unused + overhead + further(spec);
         // Two sets leave fewer places for aligned groups.
         tiling.registers = rest + set + unused / 2;
         tiling.buffered = tiling.registers <= tiling.most_registers(spec, 1, arch);
@@ -164,6 +169,15 @@ impl Tiling {
         let stalls = if self.buffered { 1.0 } else { 1.1 };
         time / products * (1.0 + 0.06 * idle) * stalls
     }
+}
+
+/// Registers of what some products do beside loading and multiplying. Warps that only load have their own.
+fn further(spec: &KernelSpec) -> u32 {
+    let of = |is_on: bool, registers: u32| if is_on { registers } else { 0 };
+    let loads = !spec.load.has_roles();
+    of(loads && seen::is_along_m(spec), INDEXED)
+        + of(loads && spec.batch.is_on(), LISTED)
+        + of(spec.split.is_on(), SHARED)
 }
 
 /// Warps of so many registers a thread that an SM holds. Each of its four parts has warps and registers of its own.
