@@ -2,7 +2,7 @@
 
 use bsr_runtime::Element;
 use bsr_runtime::gpu::{DeviceBsr, DeviceDense, Plain};
-use bsr_runtime::kernel::{Dds, Dsd, Operation, Sdd};
+use bsr_runtime::kernel::{Dds, Dsd, Dss, Operation, Sdd, Sss};
 
 /// The factors, and the result where it is sparse.
 type Parts<'i, O, A, B, C> =
@@ -12,7 +12,7 @@ type Parts<'i, O, A, B, C> =
 #[diagnostic::on_unimplemented(
     message = "these are not the factors of this product",
     label = "not the factors of a product `{O}` of `{A}` and `{B}`",
-    note = "`(&a, &b)`; of `Sdd` the result follows them, `(&a, &b, &c)`"
+    note = "`(&a, &b)`; of `Sdd` and `Sss` the result follows them, `(&a, &b, &c)`"
 )]
 pub trait Factors<'i, O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain> {
     /// The factors, and the result where it is sparse.
@@ -39,6 +39,22 @@ impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i,
     for (&'i DeviceDense<A>, &'i DeviceDense<B>, &'i DeviceBsr<C>)
 {
     fn split(self) -> Parts<'i, Sdd, A, B, C> {
+        (self.0, self.1, Some(self.2))
+    }
+}
+
+impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i, Dss, A, B, C>
+    for (&'i DeviceBsr<A>, &'i DeviceBsr<B>)
+{
+    fn split(self) -> Parts<'i, Dss, A, B, C> {
+        (self.0, self.1, None)
+    }
+}
+
+impl<'i, A: Element + Plain, B: Element + Plain, C: Element + Plain> Factors<'i, Sss, A, B, C>
+    for (&'i DeviceBsr<A>, &'i DeviceBsr<B>, &'i DeviceBsr<C>)
+{
+    fn split(self) -> Parts<'i, Sss, A, B, C> {
         (self.0, self.1, Some(self.2))
     }
 }

@@ -67,7 +67,8 @@ type Stored<'p> = (&'p Structure, Fingerprint);
 /// What a kernel that is ready is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
-    pattern: Fingerprint,
+    /// Those of A, B and C, of which one or more are sparse.
+    patterns: [Option<Fingerprint>; 3],
     /// The extent that the pattern does not say.
     dense_extent: usize,
 }
@@ -128,19 +129,27 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     }
 
     fn ready(&self, a: &O::A<A>, b: &O::B<B>, stored: Option<Stored<'_>>) -> Result<Arc<Ready>, AutoError> {
+        let all = [a.pattern(), b.pattern(), stored];
         let (sparse, dense_extent) = match sparse_operand(O::OP) {
-            Operand::A => (a.pattern(), b.shape().1),
-            Operand::B => (b.pattern(), a.shape().0),
-            _ => (stored, a.shape().1),
+            Operand::A => (all[0], b.shape().1),
+            Operand::B => (all[1], a.shape().0),
+            _ => (all[2], a.shape().1),
         };
         let (structure, pattern) = sparse.ok_or(KernelError::Factors { expected: O::OP })?;
-        let place = Place { pattern, dense_extent };
+        let place = Place { patterns: all.map(|stored| Some(stored?.1)), dense_extent };
         if let Some(ready) = self.chosen.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(Arc::clone(ready));
         }
-        let problem = self.problem(structure, dense_extent);
-        let Workload { facts, m, n, k, .. } = problem.workload;
         let pattern_of_c = stored.map(|(structure, _)| structure);
+        let (problem, pattern) = match (O::OP.is_of_pairs(), all[1]) {
+            (true, Some((b, _))) => {
+                let problem = TuningProblem::of_pairs(&Facts::of(&self.template), structure, b, pattern_of_c);
+                let patterns = place.patterns.into_iter().flatten();
+                (problem.map_err(KernelError::from)?, Fingerprint::of_all(patterns))
+            }
+            _ => (self.problem(structure, dense_extent), pattern),
+        };
+        let Workload { facts, m, n, k, .. } = problem.workload;
         let mut measure =
             |specs: &[KernelSpec]| measure::times::<O, A, B, C>(&self.device, (a, b, pattern_of_c), specs);
         let measure: Option<&mut Measure<'_>> = if self.is_plain() { Some(&mut measure) } else { None };

@@ -13,7 +13,7 @@ impl Chooser for Tuner {
         let ProblemFacts { m, n, k, features, .. } = *problem;
         let workload = Workload::given(Facts::of(first.spec()), (m, n, k));
         let specs: Vec<KernelSpec> = members.iter().map(|member| *member.spec()).collect();
-        let choice = self.pick_of(&TuningProblem { workload, features }, &specs);
+        let choice = self.pick_of(&TuningProblem { workload, features, second: None }, &specs);
         choice.ok().and_then(|choice| specs.iter().position(|spec| *spec == choice.spec)).unwrap_or(0)
     }
 }

@@ -132,6 +132,25 @@ fn explain_chooses_for_gpus_that_are_no_hopper() {
     explained(&gradient).code(2).stderr(contains("the gradient of an attention needs mma = wgmma"));
 }
 
+/// Sparse times sparse: tiles of several blocks where much is stored, and of one block elsewhere; no other GPU has kernels.
+#[test]
+fn explain_chooses_for_two_sparse_factors() {
+    let of = |kernel: &str, pattern: &str, gpu: &str| {
+        let sizes = ["--m", "8192", "--n", "8192", "--k", "8192", "--pattern", pattern, "--gpu", gpu];
+        explained(&[&[kernel][..], &sizes].concat())
+    };
+    let large = "op = dss, bm = 128, bn = 128, bk = 128";
+    let kernel = |kernel: &str, pattern: &str| {
+        let text = said(of(kernel, pattern, "H200"));
+        assert!(text.contains("; B: density ") && text.contains("\ndense     "), "{text}");
+        text.lines().find(|line| line.starts_with("kernel ")).unwrap().to_owned()
+    };
+    assert!(kernel(large, "random:0.5").contains("pack = 2"));
+    assert!(!kernel(large, "random:0.25").contains("pack"));
+    assert!(kernel("op = sss, bm = 64, bn = 64, bk = 64", "random:0.25").contains("pack = 3"));
+    of(large, "random:0.5", "A100").code(2).stderr(contains("can be planned for this GPU"));
+}
+
 /// The flagship was tuned in f16; bf16 has as many bytes. A matrix all of whose blocks are stored stays dense.
 #[test]
 fn explain_counts_f16_for_bf16_and_never_calls_a_full_matrix_faster() {

@@ -402,6 +402,32 @@ fn a_slurm_array_loses_and_repeats_nothing() {
     assert!(bench.path("all.html").exists());
 }
 
+/// B is drawn of the density of A: what is stored does not tell its pattern, which follows.
+#[test]
+fn a_product_of_two_sparse_factors_is_swept_and_explained() {
+    let bench = Bench::new();
+    let kernel = "op = sss, bm = 64, bn = 64, bk = 64";
+    let problem = ["--m", "256", "--n", "320", "--k", "256", "--pattern", "random:0.5"];
+    let sweep = ["sweep", "--kernel", kernel, "--device", "sim", "--limit", "3", "--db", "a.db"];
+    let all = [&sweep[..], &problem].concat();
+    bench.bsr(&all).success().stdout(contains("3 = 3 predicted"));
+    let records = bench.kernels("a.db");
+    assert_eq!(records.len(), 3);
+    for record in &records {
+        assert_eq!(record.verdict, Verdict::Timed, "{}", record.subject);
+        let second = record.problem.second().unwrap();
+        assert_eq!((second.features.block_rows, second.features.block_cols), (4, 5));
+        assert_eq!(record.problem.executed_flops(), 2 * second.pairs * 64 * 64 * 64);
+        assert!(second.pairs > 0 && second.written <= 20, "{second:?}");
+    }
+    bench.bsr(&all).success().stdout(contains("3 known from before"));
+    let explain = ["explain", kernel, "--db", "a.db", "--gpu", "H200"];
+    bench.bsr(&[&explain[..], &problem].concat()).success().stdout(contains("; B: density 2^-1.0"));
+    let report = ["report", "--db", "a.db", "--out"];
+    let page = bench.path("a.html").display().to_string();
+    bench.bsr(&[&report[..], &[page.as_str()]].concat()).success();
+}
+
 /// An attention is swept as a product is: its heads and lengths are in the database, and it is explained and reported.
 #[test]
 fn an_attention_is_swept_explained_and_reported() {

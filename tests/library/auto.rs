@@ -146,6 +146,39 @@ fn sampled_products_are_chosen_for_and_measured_too() {
 }
 
 #[test]
+fn products_of_two_sparse_factors_are_chosen_for_and_measured_too() {
+    let Some(device) = device() else { return };
+    let stream = Stream::new(&device).unwrap();
+    let a = Bsr::<f16>::generate(Pattern::Random(0.3), 700, 500, (64, 64), 2).unwrap();
+    let b = Bsr::<f16>::generate(Pattern::Random(0.3), 500, 600, (64, 64), 3).unwrap();
+    let (want, pattern) = {
+        let right = b.to_dense(Layout::RowMajor);
+        (reference::multiply(&a, &right).unwrap(), a.structure().product(b.structure()).unwrap())
+    };
+    let [a, b] = [&a, &b].map(|factor| DeviceBsr::upload(&device, factor).unwrap());
+    let mut dense = DeviceDense::<f16>::zeros(&device, 700, 600, Layout::RowMajor).unwrap();
+    let mut sparse = DeviceBsr::<f16>::zeros(&device, &pattern).unwrap();
+    let measuring = || Arc::new(auto::tuner(&device).first_use(FirstUse::Measure));
+    for product in [Auto::<Dss, f16, f16, f16>::new(&device), Auto::with(&device, measuring(), square::SPEC)] {
+        dense.fill_bytes(0xFF).unwrap();
+        product.launch(&stream, (&a, &b), &mut dense).unwrap();
+        stream.synchronize().unwrap();
+        let choice = product.explain((&a, &b)).unwrap();
+        let error = reference::relative_error(&dense.download().unwrap().to_f64(), &want);
+        assert!(error < 1e-3 && choice.spec.op == bsr::Op::Dss, "{error}: {choice}");
+    }
+    for product in [Auto::<Sss, f16, f16, f16>::new(&device), Auto::with(&device, measuring(), square::SPEC)] {
+        sparse.values_mut().fill_bytes(0xFF).unwrap();
+        product.launch(&stream, (&a, &b), &mut sparse).unwrap();
+        stream.synchronize().unwrap();
+        let choice = product.explain((&a, &b, &sparse)).unwrap();
+        let got = sparse.download().unwrap().to_dense(Layout::RowMajor);
+        let error = reference::relative_error(&got.to_f64(), &want);
+        assert!(error < 1e-3 && choice.spec.op == bsr::Op::Sss, "{error}: {choice}");
+    }
+}
+
+#[test]
 fn families_and_epilogues_are_launched_by_their_operands() {
     let Some(device) = device() else { return };
     let stream = Stream::new(&device).unwrap();

@@ -92,6 +92,21 @@ pub fn twin(mut spec: KernelSpec) -> KernelSpec {
     spec
 }
 
+/// B of a product of two sparse factors, for an A of this structure and so many columns: such a part of its blocks, at random.
+///
+/// # Errors
+/// Sizes beyond 32 bits.
+#[doc(hidden)]
+pub fn second_factor(
+    spec: &KernelSpec,
+    a: &Structure,
+    (n, density): (usize, f64),
+    seed: u64,
+) -> Result<Structure, Failure> {
+    let block = (spec.bk as usize, spec.bn as usize);
+    Ok(Pattern::Random(density).structure(a.cols(), n, block, seed.wrapping_add(1))?)
+}
+
 /// Stands in a spec whose `bn` nobody reads.
 const ANY_BN: u32 = 64;
 

@@ -37,6 +37,7 @@ pub mod record;
 pub mod report;
 #[doc(hidden)]
 pub mod search;
+mod second;
 pub mod space;
 pub mod store;
 pub mod sweep;
@@ -50,6 +51,8 @@ pub use backend::Backend;
 pub use bsr_runtime::features::{self, Features};
 pub use problem::{Facts, Heads, Source, TuningProblem, Workload};
 pub use record::{Dense, DeviceId, DeviceKind, Record, Timing, Verdict};
+#[doc(hidden)]
+pub use second::Second;
 pub use space::{Points, Space, SpaceError};
 pub use store::Store;
 #[doc(hidden)]

@@ -5,13 +5,15 @@ use bsr_runtime::Pattern;
 use bsr_runtime::bench::Work;
 use bsr_trial::workload::{Heads, Source, Workload};
 
+use crate::TuningProblem;
+
 /// An operation as the tuner sees it.
 pub(crate) trait Operation: Sync {
-    /// Columns that each stored element is multiplied with, of a problem with this third extent.
-    fn columns(&self, workload: &Workload, dense_extent: usize) -> usize;
+    /// Multiplications of one head: each stored element with so many columns, or the pairs of stored blocks.
+    fn multiplications(&self, problem: &TuningProblem) -> u64;
 
-    /// Bytes that must move once with cold caches, of a pattern of so many blocks.
-    fn least_bytes(&self, workload: &Workload, nnzb: usize) -> u64;
+    /// Bytes that must move once with cold caches.
+    fn least_bytes(&self, problem: &TuningProblem) -> u64;
 
     /// Whether the dense library has a product of whole matrices in its place.
     fn has_dense_product(&self) -> bool;
@@ -29,21 +31,28 @@ const OTHERS: &str = "ampere-wmma";
 /// The operation of a word of `op`.
 pub(crate) fn of(op: Op) -> &'static dyn Operation {
     match op {
-        Op::Dsd | Op::Dds | Op::Sdd | Op::Dss | Op::Sss => &Product,
+        Op::Dsd | Op::Dds | Op::Sdd => &Product,
+        Op::Dss | Op::Sss => &OfPairs,
         Op::Attention => &Attention,
         Op::AttentionDq | Op::AttentionDkv => &Gradient,
     }
+}
+
+/// Those of stored elements with so many columns each.
+fn with_columns(problem: &TuningProblem, columns: usize) -> u64 {
+    let (bm, bk) = problem.workload.facts.block();
+    [bm, bk, columns].into_iter().fold(problem.features.nnzb as u64, |all, by| all.saturating_mul(by as u64))
 }
 
 /// Of matrices, of which one is in blocks.
 struct Product;
 
 impl Operation for Product {
-    fn columns(&self, _: &Workload, dense_extent: usize) -> usize {
-        dense_extent
+    fn multiplications(&self, problem: &TuningProblem) -> u64 {
+        with_columns(problem, problem.dense_extent())
     }
 
-    fn least_bytes(&self, workload: &Workload, nnzb: usize) -> u64 {
+    fn least_bytes(&self, TuningProblem { workload, features, .. }: &TuningProblem) -> u64 {
         let spec = workload.facts.spec(64);
         let work = Work {
             op: spec.op,
@@ -52,7 +61,7 @@ impl Operation for Product {
             n: workload.n,
             k: workload.k,
             block: workload.facts.block(),
-            nnzb,
+            nnzb: features.nnzb,
             products: None,
             a: spec.a,
             b: spec.b,
@@ -88,6 +97,49 @@ impl Operation for Product {
     }
 }
 
+/// Of two matrices in blocks.
+struct OfPairs;
+
+impl Operation for OfPairs {
+    fn multiplications(&self, problem: &TuningProblem) -> u64 {
+        let KernelSpec { bm, bn, bk, .. } = problem.workload.spec();
+        let pairs = problem.second().map_or(0, |second| second.pairs);
+        [bm, bn, bk].into_iter().fold(pairs, |all, by| all.saturating_mul(by.into()))
+    }
+
+    /// Both factors, C, and the numbers of two blocks for each pair.
+    fn least_bytes(&self, problem: &TuningProblem) -> u64 {
+        let (Workload { m, n, .. }, KernelSpec { bm, bn, bk, a, b, out, op, .. }) =
+            (&problem.workload, problem.workload.spec());
+        let Some(second) = problem.second() else { return 0 };
+        let of = |blocks: usize, [rows, columns]: [u32; 2], dtype: Dtype| {
+            blocks as u64 * u64::from(rows) * u64::from(columns) * u64::from(dtype.bytes())
+        };
+        let written = match op.stores_blocks() {
+            true => of(second.written, [bm, bn], out),
+            false => *m as u64 * *n as u64 * u64::from(out.bytes()),
+        };
+        of(problem.features.nnzb, [bm, bk], a) + of(second.features.nnzb, [bk, bn], b) + written + 8 * second.pairs
+    }
+
+    fn has_dense_product(&self) -> bool {
+        true
+    }
+
+    fn space(&self, is_hopper: bool, _: &KernelSpec) -> &'static str {
+        if is_hopper { "hopper-pairs" } else { OTHERS }
+    }
+
+    fn fewer_heads(&self, _: &Workload) -> Option<Workload> {
+        None
+    }
+}
+
+/// Columns of Q and V.
+fn columns_of_attention(problem: &TuningProblem) -> usize {
+    problem.dense_extent().saturating_add(problem.workload.facts.spec(1).bn as usize)
+}
+
 /// Of tensors of heads.
 struct Attention;
 
@@ -99,12 +151,12 @@ impl Attention {
 }
 
 impl Operation for Attention {
-    fn columns(&self, workload: &Workload, dense_extent: usize) -> usize {
-        dense_extent.saturating_add(workload.facts.spec(1).bn as usize)
+    fn multiplications(&self, problem: &TuningProblem) -> u64 {
+        with_columns(problem, columns_of_attention(problem))
     }
 
     /// Q, K, V and O.
-    fn least_bytes(&self, workload: &Workload, _: usize) -> u64 {
+    fn least_bytes(&self, TuningProblem { workload, .. }: &TuningProblem) -> u64 {
         let Workload { facts, m, n, source, .. } = workload;
         let (spec, Heads { batch, heads, key_heads }) = (facts.spec(64), source.heads());
         let columns = u64::from(spec.score_depth() + spec.bn);
@@ -162,12 +214,13 @@ pub(crate) fn elements_of_gradient(workload: &Workload) -> [u64; 2] {
 
 impl Operation for Gradient {
     /// Of three products, or of four.
-    fn columns(&self, workload: &Workload, dense_extent: usize) -> usize {
-        let both = Attention.columns(workload, dense_extent);
-        both.saturating_add(if workload.facts.op() == Op::AttentionDkv { both } else { dense_extent })
+    fn multiplications(&self, problem: &TuningProblem) -> u64 {
+        let both = columns_of_attention(problem);
+        let more = if problem.workload.facts.op() == Op::AttentionDkv { both } else { problem.dense_extent() };
+        with_columns(problem, both.saturating_add(more))
     }
 
-    fn least_bytes(&self, workload: &Workload, _: usize) -> u64 {
+    fn least_bytes(&self, TuningProblem { workload, .. }: &TuningProblem) -> u64 {
         elements_of_gradient(workload).iter().sum::<u64>() * u64::from(workload.facts.spec(64).a.bytes())
     }
 

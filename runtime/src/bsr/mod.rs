@@ -12,7 +12,9 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 pub use convert::Blocks;
-pub(crate) use pairs::Pairs;
+// The cost model follows the pairs of a product.
+#[doc(hidden)]
+pub use pairs::Pairs;
 pub use structure::Structure;
 pub use transposed::Transposed;
 pub(crate) use validate::offsets as check_offsets;

@@ -6,8 +6,9 @@ use super::Structure;
 
 /// Which pairs of stored blocks a product C = A B multiplies: for each block of C the blocks `A[i, k]` and `B[k, j]` that
 /// are both stored, ascending by k.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pairs {
+pub struct Pairs {
     /// Rows of blocks are the blocks of C; their columns are the numbers of B's blocks.
     index: Structure,
     /// The number of A's block of each pair.
@@ -31,7 +32,7 @@ impl Pairs {
     ///
     /// # Errors
     /// More pairs than 32 bits count.
-    pub(crate) fn new(a: &Structure, b: &Structure, c: Option<&Structure>) -> Result<Self, Refusal> {
+    pub fn new(a: &Structure, b: &Structure, c: Option<&Structure>) -> Result<Self, Refusal> {
         let columns = b.block_cols();
         let mut places = Places { row_ptr: vec![0], b_blocks: vec![], a_blocks: vec![] };
         // Of the current row of C: where the pairs of each of its columns go, if any do.
@@ -80,8 +81,19 @@ impl Pairs {
     }
 
     /// Stored elements of A, and of B.
-    pub(crate) fn stored(&self) -> [usize; 2] {
+    pub fn stored(&self) -> [usize; 2] {
         self.stored
+    }
+
+    /// How many pairs there are.
+    pub fn count(&self) -> usize {
+        self.a_blocks.len()
+    }
+
+    /// Stored blocks of A, and of B.
+    pub fn blocks(&self) -> [usize; 2] {
+        let (bm, bk) = self.index.block();
+        [self.stored[0] / (bm * bk).max(1), self.depths.len()]
     }
 
     /// Whether C is dense: all of its blocks are written.
@@ -95,13 +107,13 @@ impl Pairs {
     }
 
     /// The number of the block of C at a place, if it is written.
-    pub(crate) fn number(&self, row: usize, column: usize) -> Option<usize> {
+    pub fn number(&self, row: usize, column: usize) -> Option<usize> {
         let (first, columns) = self.rows_of_c.get(row)?;
         Some(first + columns.binary_search(&(column as u32)).ok()?)
     }
 
     /// The pairs of a block of C: the block of K, the number of A's block, that of B's.
-    pub(crate) fn of_block(&self, block: usize) -> impl Iterator<Item = [u32; 3]> + '_ {
+    pub fn of_block(&self, block: usize) -> impl Iterator<Item = [u32; 3]> + '_ {
         self.index.blocks_of(block).map(|at| {
             let of_b = self.index.col_idx()[at] as u32;
             [self.depths[of_b as usize], self.a_blocks[at] as u32, of_b]
@@ -114,12 +126,12 @@ impl Pairs {
     }
 
     /// Rows of C: of a sparse one those of its values.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.rows
     }
 
     /// First row and column of a block of C, by its number.
-    pub(crate) fn place(&self, block: usize) -> (usize, usize) {
+    pub fn place(&self, block: usize) -> (usize, usize) {
         // The values of a sparse C are one block below another.
         let columns = if self.is_dense { self.columns } else { 1 };
         (block / columns * self.index.block().0, block % columns * self.width)

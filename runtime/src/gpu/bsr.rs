@@ -371,6 +371,16 @@ impl Fingerprint {
         Self::finished(Self::hasher(structure))
     }
 
+    /// That of several patterns together, in this order.
+    #[doc(hidden)]
+    pub fn of_all(patterns: impl IntoIterator<Item = Self>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        patterns.into_iter().for_each(|pattern| {
+            hasher.update(&pattern.0);
+        });
+        Self::finished(hasher)
+    }
+
     /// That of a pattern on the GPU, which has no other's in this program.
     fn of_pattern(shape: &Structure, id: u64) -> Self {
         let mut hasher = Self::hasher(shape);

@@ -2,7 +2,7 @@
 //!
 //! The tiles of one launch have one unit, which is the kernel's own: stages of the pipeline, bytes that are loaded, or KiB.
 
-use bsr_codegen::{ClusterTile, SharedColumns, SplitForm, StagePacking};
+use bsr_codegen::{ClusterTile, SharedColumns, SharedPairs, SplitForm, StagePacking};
 
 /// The cost of a stage where K is divided; what moves fewer bytes than a stage costs fractions of it.
 const STAGE: u64 = 20;
@@ -78,6 +78,12 @@ impl Costs {
 /// drain.
 pub fn record_tile(packing: &StagePacking, bytes: u64) -> u64 {
     (bytes + u64::from(packing.b_panel_bytes)) >> 10
+}
+
+/// A tile of several blocks of a product of two sparse factors that loads so many blocks of A and of B, in bytes: with one more
+/// of each, because the pipeline is not full between two tiles.
+pub fn pairs_tile(form: &SharedPairs, [of_a, of_b]: [u64; 2]) -> u64 {
+    (of_a + 1) * u64::from(form.bytes.0) + (of_b + 1) * u64::from(form.bytes.1)
 }
 
 /// A tile of several block rows with so many block columns in their union, and so many blocks, in bytes: with one more tile of

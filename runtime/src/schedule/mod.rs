@@ -41,12 +41,15 @@ pub(crate) use blocks::slices;
 #[doc(hidden)]
 pub use columns::{columns_held, columns_together, group_of_columns};
 #[doc(hidden)]
-pub use costs::{Costs, record_tile, union_tile};
+pub use costs::{Costs, pairs_tile, record_tile, union_tile};
 // The cost model prefers the groups of threads that the solvers have.
 #[doc(hidden)]
 pub use lanes::lanes_of_row;
 #[doc(hidden)]
 pub use long_rows::{divide_k, longest_part};
+// The cost model lists the tiles of pairs of blocks as the lists do.
+#[doc(hidden)]
+pub use pairs::places as places_of_pairs;
 pub use plan::WorkPlan;
 pub use sddmm::SddmmWork;
 use shared_columns::SharedWork;
@@ -54,6 +57,8 @@ pub use similar_rows::group_similar_rows;
 pub use split_k::{Divisible, Role, split};
 use stage_metadata::StageMetadata;
 pub use tile::WorkTile;
+#[doc(hidden)]
+pub use waves::assign as in_waves;
 
 use crate::Structure;
 

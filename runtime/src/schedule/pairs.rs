@@ -29,7 +29,8 @@ impl WorkLists {
 
 /// The places of tiles of `high` block rows and `wide` block columns of C, by their first block row and column, in the order in
 /// which they are computed: along rows under some columns at a time, down under the first ones, up under the next.
-pub(super) fn places(pairs: &Pairs, (high, wide): (usize, usize), clusters: u32) -> Vec<(usize, usize)> {
+#[doc(hidden)]
+pub fn places(pairs: &Pairs, (high, wide): (usize, usize), clusters: u32) -> Vec<(usize, usize)> {
     let (rows, columns) = pairs.blocks_of_c();
     let (rows, columns) = (rows.div_ceil(high), columns.div_ceil(wide));
     let group = columns_of_wave(pairs, (rows, columns), clusters);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bsr_codegen::{Plan, SharedPairs, TileScheduler};
 
+use super::costs::pairs_tile;
 use super::pairs::places;
 use super::shared_columns::{MOST, SharedTile};
 use super::tile::{heads, in_rows};
@@ -67,15 +68,18 @@ fn tile(form: &SharedPairs, pairs: &Pairs, blocks: &[Option<usize>], records: &m
         union.insert(0, vec![0; words]);
     }
     let (first, count) = ((records.len() / words) as u32, union.len() as u32);
-    let bytes: u64 = union.values().map(|record| loaded(form, record[0])).sum();
+    let loaded = union.values().fold([0, 0], |[of_a, of_b], record| {
+        let [rows, columns] = taking_part(record[0]);
+        [of_a + rows, of_b + columns]
+    });
     records.extend(union.into_values().flatten());
     let [c_rows, a_rows] = [0, MOST].map(|first| std::array::from_fn(|at| c_rows[first + at]));
     let tile = SharedTile { c_col, first, count, c_rows, a_rows, role: Role::Whole };
-    (tile, bytes + loaded(form, 1 | 1 << SharedPairs::COLUMN_BIT))
+    (tile, pairs_tile(form, loaded))
 }
 
-/// Bytes of the blocks of a record in a stage.
-fn loaded(form: &SharedPairs, mask: u32) -> u64 {
+/// How many blocks of A and of B take part by a record's first word.
+fn taking_part(mask: u32) -> [u64; 2] {
     let (rows, columns) = (mask & ((1 << SharedPairs::COLUMN_BIT) - 1), mask >> SharedPairs::COLUMN_BIT);
-    u64::from(rows.count_ones() * form.bytes.0 + columns.count_ones() * form.bytes.1)
+    [rows, columns].map(|bits| u64::from(bits.count_ones()))
 }

@@ -15,7 +15,8 @@ use super::assign::Clusters;
 const LAST_WAVES: usize = 2;
 
 /// Assigns tiles with their costs, in this order, to at most so many clusters.
-pub(super) fn assign<T>(plan: &Plan, tiles: Vec<(T, u64)>, clusters: u32) -> Vec<Vec<T>> {
+#[doc(hidden)]
+pub fn assign<T>(plan: &Plan, tiles: Vec<(T, u64)>, clusters: u32) -> Vec<Vec<T>> {
     let clusters = (clusters as usize).min(tiles.len()).max(1);
     match plan.spec().schedule {
         Some(Schedule::Strided) => in_turn(tiles, clusters),

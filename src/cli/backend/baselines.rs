@@ -54,8 +54,9 @@ impl Baselines {
         let Workload { m, n, k, .. } = workload;
         let block = (spec.bm as usize, spec.bk as usize);
         let KernelSpec { op, transpose, a, b, out, .. } = spec;
-        let work = Work { op, transpose, m, n, k, block, nnzb: problem.features.nnzb, products: None, a, b, out };
-        let whole = Work { block: workload.stored_shape(), nnzb: 1, ..work };
+        let products = problem.second().map(|_| problem.executed_flops() / 2);
+        let work = Work { op, transpose, m, n, k, block, nnzb: problem.features.nnzb, products, a, b, out };
+        let whole = Work { block: workload.stored_shape(), nnzb: 1, products: None, ..work };
         let dense = Dense::new(device, workload.seed, false);
         let mut entries = Vec::new();
         for (name, work) in [("cublaslt (equal FLOPs)", work), ("cublaslt (dense)", whole)] {

@@ -75,6 +75,11 @@ pub(super) fn assign(plan: &Plan, tiles: &Tiles, clusters: usize) -> Lists {
         let (lists, places) = split(lists);
         return Lists::parts(lists, places);
     }
+    // Tiles of pairs are computed in waves, unless parts of them are moved.
+    if tiles.pairs.is_some() && !plan.spec().split.is_on() {
+        let order = grid.order().map(|place| (place, grid.cost(&place))).collect();
+        return Lists::Whole(schedule::in_waves(plan, order, clusters as u32));
+    }
     let whole = || balanced(plan, &grid, clusters);
     let Some(form) = plan.split_form().filter(|_| plan.spec().split != SplitK::Off) else {
         return Lists::Whole(whole());

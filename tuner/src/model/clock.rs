@@ -25,6 +25,7 @@ impl Rates {
             block: sooner(self.block),
             fill: sooner(self.fill),
             turn: sooner(self.turn),
+            lone: sooner(self.lone),
             latency: [latency, latency + self.latency[1] - self.latency[0]],
             between: sooner(self.between),
             store: sooner(self.store),

@@ -4,6 +4,7 @@ use bsr_codegen::{Plan, Profile};
 use bsr_runtime::Structure;
 
 use super::assign::Lists;
+use super::pairs;
 use super::reuse;
 use super::shape::Shape;
 use super::tiles::{Tile, Tiles};
@@ -32,9 +33,10 @@ impl Misses {
         let requests = |of: &dyn Fn(&Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
         let requested = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
         let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
-        let fetched = match tiles.sampled {
-            true => in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity),
-            false => {
+        let fetched = match (tiles.sampled, &tiles.pairs, shape.pairs()) {
+            (true, ..) => in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity),
+            (_, Some(pairs), Some(of)) => pairs::fetched(tiles, pairs, of, lists, (view, capacity)),
+            _ => {
                 let stored = shape.structure().map_or(0, Structure::stored);
                 reuse::fetched(tiles, lists, stored as f64 * view.bytes[0], capacity)
             }

@@ -25,6 +25,7 @@ mod clock;
 mod dense;
 mod fit;
 mod footprint;
+mod pairs;
 mod prediction;
 pub mod rates;
 mod reuse;

@@ -58,6 +58,11 @@ pub struct Rates {
     pub sharpness: [f64; 2],
     /// L2's rate where CTAs ask for the same bytes at the same time, as those of SDDMM do, over the one where they do not.
     pub abreast: f64,
+    /// The same where CTAs begin their tiles together, as in waves of pairs of blocks (`benches/LOG.md`, 88).
+    pub in_waves: f64,
+    /// Microseconds of a stage of which one of several consumers alone has a block: nothing covers what it waits for its products
+    /// (`benches/LOG.md`, 88).
+    pub lone: f64,
     /// FP8 sums that are promoted: time of a stage over one of fast sums.
     pub promoted: f64,
     /// Multiply-adds of a cycle and SM, in `mma_sync`.
@@ -121,6 +126,8 @@ impl Rates {
         part: 0.3,
         sharpness: [5.33, 1.8],
         abreast: 1.29,
+        in_waves: 1.06,
+        lone: 0.1,
         promoted: 1.0,
         mma_sync: 2_410.0,
         wmma: [0.793, 0.315],

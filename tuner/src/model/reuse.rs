@@ -27,11 +27,50 @@ const TILES: usize = 64;
 /// one for the ends of a tile. L2 has room for `capacity` bytes.
 pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, capacity: f64) -> [f64; 2] {
     let mut reads = Reads::new(tiles, values);
+    let end = follow(tiles, lists, |of| reads.add(tiles, of));
+    fetched_of([reads.sparse, reads.dense], end, capacity)
+}
+
+/// The same, of pieces whose times of reading are known.
+pub(super) fn fetched_of(pieces: [Pieces; 2], end: f64, capacity: f64) -> [f64; 2] {
+    let [sparse, dense] = pieces.map(|pieces| Gaps::new(pieces, end));
+    let (of_sparse, taken) = sparse.fetched(FIRST * capacity, end);
+    let (of_dense, _) = dense.fetched(capacity - taken, end);
+    [of_sparse, of_dense]
+}
+
+/// A tile of a list, or a part of its K.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Followed {
+    pub(super) place: Place,
+    /// When it begins.
+    pub(super) now: f64,
+    /// Where in the K of the tile, and how much of it.
+    from: f64,
+    part: f64,
+}
+
+impl Followed {
+    /// When that of a tile of so many stages is read which stands at this part of its K; none where it is not this part's.
+    pub(super) fn when(&self, at: f32, stages: f64) -> Option<f64> {
+        let after = f64::from(at) - self.from;
+        (0.0..self.part).contains(&after).then_some(self.now + after * stages)
+    }
+}
+
+/// Follows all lists. Says when the last one ends.
+pub(super) fn follow(tiles: &Tiles, lists: &Lists, mut visit: impl FnMut(&Followed)) -> f64 {
+    let mut list = |list: &mut dyn Iterator<Item = (Place, f64, f64)>| {
+        list.fold(0.0, |now, (place, from, part)| {
+            visit(&Followed { place, now, from, part });
+            now + tiles.at(place).stages * part + 1.0
+        })
+    };
     let mut end = 0.0_f64;
     match lists {
         Lists::Whole(lists) => {
-            for list in lists {
-                end = end.max(reads.follow(tiles, list.iter().map(|place| (*place, 0.0, 1.0))));
+            for of in lists {
+                end = end.max(list(&mut of.iter().map(|place| (*place, 0.0, 1.0))));
             }
         }
         Lists::Parts { of, .. } => {
@@ -39,26 +78,28 @@ pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, capacity: f64) 
                 let all = f64::from(tiles.at(part.place).units.max(1));
                 (part.place, f64::from(part.first) / all, f64::from(part.units) / all)
             };
-            for list in of {
-                end = end.max(reads.follow(tiles, list.iter().map(part)));
+            for of in of {
+                end = end.max(list(&mut of.iter().map(part)));
             }
         }
     }
-    let [sparse, dense] = [Gaps::new(reads.sparse, end), Gaps::new(reads.dense, end)];
-    let (of_sparse, taken) = sparse.fetched(FIRST * capacity, end);
-    let (of_dense, _) = dense.fetched(capacity - taken, end);
-    [of_sparse, of_dense]
+    end
 }
 
 /// Pieces that are followed: when each is read, and the bytes that one stands for.
-struct Pieces {
+pub(super) struct Pieces {
     times: Vec<Vec<f32>>,
     bytes: f64,
 }
 
 impl Pieces {
-    fn new(count: usize, bytes: f64) -> Self {
+    /// So many, which stand for all bytes of an operand.
+    pub(super) fn new(count: usize, bytes: f64) -> Self {
         Self { times: vec![vec![]; count], bytes: bytes / count.max(1) as f64 }
+    }
+
+    pub(super) fn read(&mut self, piece: usize, when: f64) {
+        self.times[piece].push(when as f32);
     }
 }
 
@@ -82,26 +123,20 @@ impl Reads {
         }
     }
 
-    /// Follows a list of tiles: from where in the K of each, and which part of it. Says when it ends.
-    fn follow(&mut self, tiles: &Tiles, list: impl Iterator<Item = (Place, f64, f64)>) -> f64 {
-        let mut now = 0.0;
-        for (place, from, part) in list {
-            let (tile, row, column) = (tiles.at(place), place.row as usize, place.column as usize);
-            if row.is_multiple_of(self.strides[1]) {
-                self.sparse.times[row / self.strides[1]].push(now as f32);
-            }
-            if column.is_multiple_of(self.strides[0]) {
-                let panels = &mut self.dense.times[column / self.strides[0] * tiles.column_lists.chosen..];
-                for (which, at) in tiles.column_lists.of(tile.column_list) {
-                    let after = f64::from(*at) - from;
-                    if (0.0..part).contains(&after) {
-                        panels[*which as usize].push((now + after * tile.stages) as f32);
-                    }
+    /// What a tile of a list reads.
+    fn add(&mut self, tiles: &Tiles, of: &Followed) {
+        let (tile, row, column) = (tiles.at(of.place), of.place.row as usize, of.place.column as usize);
+        if row.is_multiple_of(self.strides[1]) {
+            self.sparse.read(row / self.strides[1], of.now);
+        }
+        if column.is_multiple_of(self.strides[0]) {
+            let first = column / self.strides[0] * tiles.column_lists.chosen;
+            for (which, at) in tiles.column_lists.of(tile.column_list) {
+                if let Some(when) = of.when(*at, tile.stages) {
+                    self.dense.read(first + *which as usize, when);
                 }
             }
-            now += tile.stages * part + 1.0;
         }
-        now
     }
 }
 

@@ -7,14 +7,18 @@ use bsr_codegen::Plan;
 use bsr_runtime::Structure;
 use bsr_runtime::schedule::{BlockIndex, group_similar_rows};
 
+use super::pairs::PairShape;
 use super::similar;
 use crate::TuningProblem;
+use crate::second::{Factors, Second};
 
 /// The pattern of a problem, and what several kernels ask of it.
 #[derive(Debug)]
 pub(super) struct Shape {
     /// None where no matrix has the sizes of the problem.
     structure: Option<Structure>,
+    /// Of two sparse factors what they multiply; none where these are too many pairs to be counted.
+    pairs: Option<PairShape>,
     tiles: Mutex<HashMap<Grouping, Arc<Vec<RowGroup>>>>,
     column_lists: Mutex<HashMap<Grouping, Arc<ColumnLists>>>,
     distinct: Mutex<HashMap<(bool, usize), f64>>,
@@ -105,7 +109,10 @@ impl Shape {
         if let Some(shape) = known(&KNOWN.lock().unwrap_or_else(PoisonError::into_inner)) {
             return shape;
         }
-        let shape = Arc::new(Self::new(drawn(problem).or_else(|| similar::structure(problem))));
+        let shape = Arc::new(match problem.second() {
+            Some(second) => Self::of_pairs(problem, &second),
+            None => Self::new(drawn(problem).or_else(|| similar_of(problem))),
+        });
         let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED {
             all.remove(0);
@@ -115,7 +122,32 @@ impl Shape {
     }
 
     pub(super) fn new(structure: Option<Structure>) -> Self {
-        Self { structure, tiles: Mutex::default(), column_lists: Mutex::default(), distinct: Mutex::default() }
+        Self {
+            structure,
+            pairs: None,
+            tiles: Mutex::default(),
+            column_lists: Mutex::default(),
+            distinct: Mutex::default(),
+        }
+    }
+
+    /// That of two sparse factors: those that are at hand, or patterns with the same features.
+    fn of_pairs(problem: &TuningProblem, second: &Second) -> Self {
+        let like = || {
+            let (a, spec) = (similar_of(problem)?, problem.workload.spec());
+            let sides = (problem.workload.k, problem.workload.n);
+            let b = similar::structure(&second.features, sides, (spec.bk as usize, spec.bn as usize))?;
+            let c = if spec.op.stores_blocks() { Some(a.product(&b).ok()?) } else { None };
+            Some(Arc::new(Factors { a, b, c }))
+        };
+        let factors = second.factors().cloned().or_else(like);
+        let pairs = factors.as_ref().and_then(|factors| factors.pairs()).map(PairShape::new);
+        Self { pairs, ..Self::new(factors.map(|factors| factors.a.clone())) }
+    }
+
+    /// Of two sparse factors what they multiply.
+    pub(super) fn pairs(&self) -> Option<&PairShape> {
+        self.pairs.as_ref()
     }
 
     /// The rows of blocks as a kernel reads them.
@@ -174,6 +206,11 @@ fn drawn(problem: &TuningProblem) -> Option<Structure> {
     // Whoever made up features, or took a part of a pattern, is believed.
     let is_it = structure.nnzb() == features.nnzb && structure.block_rows() == features.block_rows;
     is_it.then_some(structure)
+}
+
+/// One with the features of a problem's sparse operand.
+fn similar_of(problem: &TuningProblem) -> Option<Structure> {
+    similar::structure(&problem.features, problem.workload.stored_shape(), problem.workload.facts.block())
 }
 
 /// Windows of rows that are looked at.

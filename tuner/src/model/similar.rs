@@ -4,8 +4,6 @@ use bsr_runtime::Structure;
 use bsr_runtime::features::{Features, GROUP};
 use bsr_runtime::read::check_memory;
 
-use crate::TuningProblem;
-
 /// Row lengths whose longest is at most so many standard deviations beyond the mean are those of random patterns; of others few
 /// rows are long.
 const EVEN: f64 = 4.0;
@@ -15,8 +13,8 @@ const MOST_PLACES: usize = 1 << 32;
 
 /// A pattern with as many blocks, in rows whose lengths have the same mean, spread and maximum, and with as much reuse of columns
 /// among neighbours; every seed of a random pattern has them, too. `None` of one that is too large to be drawn.
-pub(super) fn structure(problem: &TuningProblem) -> Option<Structure> {
-    let Features { block_rows, block_cols, nnzb, .. } = problem.features;
+pub(super) fn structure(features: &Features, (rows, cols): (usize, usize), block: (usize, usize)) -> Option<Structure> {
+    let Features { block_rows, block_cols, nnzb, .. } = *features;
     let bytes = [
         ("block rows", 24 * block_rows as u64),
         ("block columns", 24 * block_cols as u64),
@@ -25,16 +23,14 @@ pub(super) fn structure(problem: &TuningProblem) -> Option<Structure> {
     if block_rows.saturating_mul(block_cols) > MOST_PLACES || check_memory(&bytes).is_err() {
         return None;
     }
-    let (rows, cols) = problem.workload.stored_shape();
-    let block = problem.workload.facts.block();
-    let lengths = lengths(problem);
+    let lengths = lengths(features);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let block_cols = cols.div_ceil(block.1.max(1)).max(1);
     let (mut row_ptr, mut col_idx) = (vec![0_i32], vec![]);
     for rows in lengths.chunks(GROUP) {
         let stored: usize = rows.iter().sum();
         let longest = rows.iter().copied().max().unwrap_or(0);
-        let distinct = stored as f64 / problem.features.reuse.max(1.0);
+        let distinct = stored as f64 / features.reuse.max(1.0);
         let pool = random.some(block_cols, pool(rows, distinct, longest.max(1), block_cols.max(longest)));
         for length in rows {
             let mut columns: Vec<i32> =
@@ -62,8 +58,7 @@ fn pool(lengths: &[usize], distinct: f64, least: usize, most: usize) -> usize {
 }
 
 /// The lengths of all block rows.
-fn lengths(problem: &TuningProblem) -> Vec<usize> {
-    let features = &problem.features;
+fn lengths(features: &Features) -> Vec<usize> {
     let rows = features.block_rows;
     let mean = features.nnzb as f64 / rows.max(1) as f64;
     let longest = (features.longest_row as f64).min(features.block_cols as f64).max(mean);
@@ -141,14 +136,10 @@ mod tests {
     use bsr_runtime::Pattern;
 
     use super::*;
-    use crate::{Facts, Source, Workload};
 
-    fn problem_of(structure: &Structure) -> TuningProblem {
-        let (bm, bk) = structure.block();
-        let facts: Facts = format!("bm = {bm}, bk = {bk}").parse().unwrap();
-        let (m, n, k) = (structure.rows(), 512, structure.cols());
-        let workload = Workload { facts, m, n, k, source: Source::Given, seed: 0 };
-        TuningProblem { workload, features: Features::of(structure) }
+    /// One with these features, of the sides and the block of another.
+    fn like(features: &Features, other: &Structure) -> Structure {
+        super::structure(features, (other.rows(), other.cols()), other.block()).unwrap()
     }
 
     #[test]
@@ -156,7 +147,7 @@ mod tests {
         for words in ["random:0.25", "random:0.03", "powerlaw:0.06", "window:0.1", "topk:16", "random:0.0"] {
             let pattern: Pattern = words.parse().unwrap();
             let structure = pattern.structure(8192, 8192, (64, 64), 3).unwrap();
-            let drawn = super::structure(&problem_of(&structure)).unwrap();
+            let drawn = like(&Features::of(&structure), &structure);
             let [was, is] = [&structure, &drawn].map(Features::of);
             assert_eq!((is.nnzb, is.block_rows, is.block_cols), (was.nnzb, was.block_rows, was.block_cols), "{words}");
             let close = |x: f64, y: f64| (x - y).abs() <= 0.35 * y.abs().max(0.3);
@@ -169,11 +160,12 @@ mod tests {
     #[test]
     fn features_that_contradict_each_other_still_make_a_pattern() {
         let pattern: Pattern = "random:0.5".parse().unwrap();
-        let mut problem = problem_of(&pattern.structure(512, 512, (64, 64), 0).unwrap());
+        let structure = pattern.structure(512, 512, (64, 64), 0).unwrap();
+        let mut features = Features::of(&structure);
         for (longest, spread, reuse) in [(0, 9.0, 0.0), (1000, 0.1, 100.0), (3, f64::NAN, f64::INFINITY)] {
-            problem.features.longest_row = longest;
-            (problem.features.row_spread, problem.features.reuse) = (spread, reuse);
-            let drawn = super::structure(&problem).unwrap();
+            features.longest_row = longest;
+            (features.row_spread, features.reuse) = (spread, reuse);
+            let drawn = like(&features, &structure);
             assert_eq!((drawn.block_rows(), drawn.block_cols()), (8, 8));
         }
     }

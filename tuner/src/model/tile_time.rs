@@ -84,13 +84,15 @@ pub(super) struct Setting<'s> {
     pub(super) card: &'s Card,
     /// Bytes of the result that a tile has.
     pub(super) out: f64,
-    /// As of the [tiles](Tiles).
+    /// As of the [tiles](Tiles), and whether they are of pairs of blocks.
     sampled: bool,
+    of_pairs: bool,
 }
 
 impl<'s> Setting<'s> {
     pub(super) fn new(profile: &'s Profile, view: &'s View, tiles: &Tiles, misses: Misses, card: &'s Card) -> Self {
-        Self { profile, view, misses, card, out: tiles.out, sampled: tiles.sampled }
+        let (sampled, of_pairs) = (tiles.sampled, tiles.pairs.is_some());
+        Self { profile, view, misses, card, out: tiles.out, sampled, of_pairs }
     }
 }
 
@@ -113,7 +115,7 @@ impl Rates {
     }
 
     fn wgmma_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out, sampled } = setting;
+        let &Setting { profile, view, misses, card, out, sampled, of_pairs } = setting;
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -140,7 +142,11 @@ impl Rates {
         let cluster = f64::from(profile.cluster.max(1));
         let times = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
         let received = sparse * times(Multicast::Sparse) + dense * times(Multicast::Dense);
-        let abreast = if sampled { self.abreast } else { 1.0 };
+        let abreast = match (sampled, of_pairs) {
+            (true, _) => self.abreast,
+            (_, true) => self.in_waves,
+            _ => 1.0,
+        };
         let spans = profile.copied_rows;
         // Rows of an operand that is narrower than a line of L2 come several at a time, where a box has all of each.
         let (pitch, span) = (view.dense_extent * view.bytes[1], f64::from(spans.1.max(16)));
@@ -164,7 +170,7 @@ impl Rates {
             KernelKind::SwapAb => tile.blocks * self.block + tile.stages * f64::from(profile.pack) * self.turn,
             _ => 0.0,
         };
-        let rounds = tile.stages * self.round + blocks;
+        let rounds = tile.stages * self.round + tile.lone * self.lone + blocks;
         // A stage that CTAs share is loaded again when all of them have released it.
         let waits = tile.stages * wait;
         // A stage is asked for when it is free: every `stages` stages take a latency and the work on one of them.

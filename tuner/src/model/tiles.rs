@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bsr_codegen::{Multicast, Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
 use bsr_runtime::schedule::{Costs, Place, record_tile, union_tile};
 
+use super::pairs::{self, PairTiles};
 use super::shape::{ColumnLists, RowGroup, Rows, Shape};
 use super::view::View;
 
@@ -21,6 +22,8 @@ pub(super) struct Tile {
     /// Pipeline stages, and stored blocks in them.
     pub(super) stages: f64,
     pub(super) blocks: f64,
+    /// Stages of which one of several consumers alone has a block.
+    pub(super) lone: f64,
     /// What the tile scheduler takes it to cost.
     pub(super) cost: u64,
     /// The parts into which its K can be divided.
@@ -51,18 +54,24 @@ pub(super) struct Tiles {
     pub(super) column_lists: Arc<ColumnLists>,
     /// Tiles are those of an SDDMM: all of one column, which traverse the dense K together.
     pub(super) sampled: bool,
+    /// Of two sparse factors, whose tiles are all of one column, too: what each of them reads.
+    pub(super) pairs: Option<PairTiles>,
 }
 
 impl Tiles {
     pub(super) fn new(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, clusters: usize) -> Self {
+        if plan.spec().op.is_of_pairs() {
+            return Self::of_pairs(plan, profile, view, shape, clusters);
+        }
         let column_lists = match plan.tile_scheduler() {
             TileScheduler::Sddmm
             | TileScheduler::CtaPerBlock
             | TileScheduler::BlockRows { .. }
+            | TileScheduler::SharedPairs(_)
             | TileScheduler::Attention => Arc::default(),
             TileScheduler::StageMetadata(packing) => shape.column_lists(plan, Rows::Neighbours(packing.pack)),
             TileScheduler::SharedColumns(form) => shape.column_lists(plan, Rows::Likest(form.pack)),
-            TileScheduler::Static | TileScheduler::SharedPairs(_) => shape.column_lists(plan, Rows::Neighbours(1)),
+            TileScheduler::Static => shape.column_lists(plan, Rows::Neighbours(1)),
         };
         let counts = match plan.tile_scheduler() {
             TileScheduler::Sddmm => plan.sddmm_tiles().map(|form| sddmm(plan, profile, view, shape, &form)),
@@ -103,6 +112,7 @@ impl Tiles {
                 .collect(),
             columns: if view.dense_extent > 0.0 { columns as usize } else { 0 },
             together,
+            pairs: None,
             columns_held: bsr_runtime::schedule::columns_held(plan, cols),
             block_rows: shape.index(plan).map_or(0, |index| index.row_ptr.len().saturating_sub(1)),
             // A product that is added to C in memory reads and writes it.
@@ -112,6 +122,14 @@ impl Tiles {
             column_lists,
             sampled,
         }
+    }
+
+    fn of_pairs(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, clusters: usize) -> Self {
+        let Some(pairs) = shape.pairs() else { return Self::default() };
+        let columns_held = bsr_runtime::schedule::columns_held(plan, pairs.lines(view));
+        let (column, pairs) = pairs::tiles(plan, profile, view, pairs, clusters);
+        let out = f64::from(profile.cta_m) * f64::from(profile.cta_n) * view.bytes[2];
+        Self { column, columns: 1, together: 1, columns_held, out, needed: 1.0, pairs: Some(pairs), ..Self::default() }
     }
 
     /// One of the launch.
@@ -138,7 +156,7 @@ fn beyond(profile: &Profile, view: &View, columns: f64, width: f64) -> f64 {
 }
 
 /// A CTA's tile with so many stored blocks of one block row.
-fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
+pub(super) fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
     let (cta_m, cta_n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
     let cluster = f64::from(profile.cluster.max(1));
     let shared = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
@@ -150,6 +168,7 @@ fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
         beyond: 0.0,
         stages: (blocks / f64::from(gathered.max(1))).ceil() * f64::from(steps),
         blocks,
+        lone: 0.0,
         cost: 0,
         units: (blocks / f64::from(gathered.max(1))).ceil() as u32,
         column_list: 0,
@@ -198,6 +217,7 @@ fn packed(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sha
             beyond: 0.0,
             stages: (union / f64::from(gathered.max(1))).ceil() * f64::from(steps),
             blocks,
+            lone: 0.0,
             cost: union_tile(form, union as u64, group.blocks.into()),
             units: union as u32,
             column_list: column_list as u32,
@@ -220,6 +240,7 @@ fn swap_ab(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, packing: 
             beyond: 0.0,
             stages,
             blocks,
+            lone: 0.0,
             cost: record_tile(packing, bytes as u64),
             units: stages as u32,
             column_list: column_list as u32,
@@ -263,6 +284,7 @@ fn sddmm(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, form: &Sddm
             beyond: 0.0,
             stages,
             blocks: 0.0,
+            lone: 0.0,
             cost: Costs::of_sddmm(is_half).whole(stages as u32),
             units: stages as u32,
             column_list: 0,

@@ -214,6 +214,7 @@ fn mean(column: &[Tile]) -> Tile {
         beyond: sum(&|tile| tile.beyond),
         stages: sum(&|tile| tile.stages),
         blocks: sum(&|tile| tile.blocks),
+        lone: sum(&|tile| tile.lone),
         ..Tile::default()
     }
 }

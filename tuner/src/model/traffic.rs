@@ -16,7 +16,7 @@ pub fn traffic(plan: &Plan, problem: &TuningProblem, structure: Option<&Structur
     if let Some(traffic) = attention::traffic(plan, problem) {
         return traffic;
     }
-    let shape = match structure {
+    let shape = match structure.filter(|_| !plan.spec().op.is_of_pairs()) {
         Some(structure) => Arc::new(Shape::new(Some(structure.clone()))),
         None => Shape::of(problem),
     };

@@ -1,10 +1,9 @@
 //! The problem as sparse x dense, whatever the operation is.
 
-use bsr_codegen::{KernelSpec, Layout, Op, Operand, Switch};
-use bsr_runtime::bench::Work;
+use bsr_codegen::{KernelSpec, Layout, Op, Operand};
 use bsr_runtime::extents::sparse_operand;
 
-use crate::TuningProblem;
+use crate::{TuningProblem, operation};
 
 /// The same view as the plan's.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +12,7 @@ pub(super) struct View {
     pub(super) rows: f64,
     /// Extent of a block along K; of SDDMM its columns.
     pub(super) depth: f64,
-    /// Extent of the dense side; K of SDDMM.
+    /// Extent of the dense side; K of SDDMM. B with stored blocks is as wide as one of them.
     pub(super) dense_extent: f64,
     /// The dense operand lies along K, so that rows of it are as long as a block is deep.
     pub(super) dense_is_k_major: bool,
@@ -24,32 +23,18 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(spec: &KernelSpec, problem: &TuningProblem) -> Self {
-        let workload = &problem.workload;
         let transposed_problem = spec.op == Op::Dds;
         let transposed = sparse_operand(spec.op) != Operand::C && spec.transpose.is_on() != transposed_problem;
         let (rows, depth) = if transposed { (spec.bk, spec.bm) } else { (spec.bm, spec.bk) };
         let (sparse, dense) = if transposed_problem { (spec.b, spec.a) } else { (spec.a, spec.b) };
-        let work = Work {
-            op: spec.op,
-            transpose: if spec.transpose.is_on() { Switch::On } else { Switch::Off },
-            m: workload.m,
-            n: workload.n,
-            k: workload.k,
-            block: (spec.bm as usize, spec.bk as usize),
-            nnzb: problem.features.nnzb,
-            products: None,
-            a: spec.a,
-            b: spec.b,
-            out: spec.out,
-        };
         Self {
             rows: f64::from(rows),
             depth: f64::from(depth),
-            dense_extent: problem.dense_extent() as f64,
+            dense_extent: if spec.op.is_of_pairs() { spec.bn.into() } else { problem.dense_extent() as f64 },
             dense_is_k_major: (spec.op, spec.b_layout) == (Op::Dsd, Layout::ColMajor)
                 || (spec.op, spec.a_layout) == (Op::Dds, Layout::RowMajor),
             bytes: [sparse, dense, spec.out].map(|dtype| f64::from(dtype.bytes())),
-            compulsory: work.compulsory_bytes() as f64,
+            compulsory: operation::of(spec.op).least_bytes(problem) as f64,
         }
     }
 

@@ -284,9 +284,8 @@ impl Table {
         gpu: &Gpu,
         offered: impl Fn(&KernelSpec) -> bool,
     ) -> Option<(&Tuned, f64)> {
-        let class = problem.features.class();
         let of_gpu = |tuned: &&Tuned| {
-            let is_near = tuned.device.name == gpu.name && tuned.problem.features.class().is_near(&class);
+            let is_near = tuned.device.name == gpu.name && tuned.problem.is_alike(problem);
             is_near && tuned.kernels().any(|(spec, _)| offered(&spec))
         };
         let places = self.near.get(&(problem.workload.facts, Bucket::of(problem)))?;

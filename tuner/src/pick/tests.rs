@@ -223,3 +223,46 @@ fn the_shipped_table_is_read_and_every_kernel_in_it_can_be_planned() {
     }
     assert_eq!(Table::from_lines(&table.to_lines().unwrap()).unwrap().tuned(), table.tuned());
 }
+
+/// Two sparse factors of a program: their patterns are followed, and what was measured of them is found again by both classes.
+#[test]
+fn kernels_of_two_sparse_factors_are_chosen_by_both_patterns() {
+    let facts: Facts = "op = dss, bm = 64, bn = 64, bk = 64".parse().unwrap();
+    let drawn =
+        |words: &str, seed: u64| words.parse::<Pattern>().unwrap().structure(4096, 4096, (64, 64), seed).unwrap();
+    let of = |a: &str, b: &str| TuningProblem::of_pairs(&facts, &drawn(a, 1), &drawn(b, 2), None).unwrap();
+    let even = of("random:0.25", "random:0.25");
+    let [dense, sparse] = ["random:0.9", "random:0.02"].map(|b| of("random:0.25", b));
+    let pairs = |problem: &TuningProblem| problem.second().unwrap().pairs;
+    assert_eq!(even.executed_flops(), 2 * pairs(&even) * 64 * 64 * 64);
+    assert!(pairs(&dense) > 3 * pairs(&even) && pairs(&even) > 10 * pairs(&sparse));
+    let us = |problem: &TuningProblem| tuner([]).pick(problem, None).unwrap().us().unwrap();
+    assert!(us(&dense) > us(&even) && us(&even) > us(&sparse));
+
+    let known = tuner([tuned(&even, "op = dss, bm = 64, bn = 64, bk = 64, stages = 5", 9.0)]);
+    let text = serde_json::to_string(&even).unwrap();
+    let again: TuningProblem = serde_json::from_str(&text).unwrap();
+    assert_eq!((again.key(), again.executed_flops()), (even.key(), even.executed_flops()));
+    assert!(matches!(known.pick(&again, None).unwrap().why, Why::Exact(_)));
+    assert!(matches!(known.pick(&dense, None).unwrap().why, Why::Predicted { .. }));
+    // Patterns that are not at hand have others with their features in their place.
+    let [here, there] = [&even, &again].map(us);
+    assert!((0.9..1.1).contains(&(there / here)), "{there} and {here} us");
+    // A workload that is drawn has such patterns, too.
+    let swept = problem("op = dss, bm = 64, bn = 64, bk = 64", (4096, 4096, 4096), "random:0.25", 0);
+    assert_eq!(swept.key(), even.key());
+    assert!(matches!(known.pick(&swept, None).unwrap().why, Why::Exact(_)));
+
+    for (altered, why) in [
+        (
+            text.replace("dss", "sss")
+                .replace("\"block_rows\":64,\"block_cols\":64", "\"block_rows\":64,\"block_cols\":63"),
+            "blocks",
+        ),
+        (text.replace("\"written\":4096", "\"written\":4097"), "4097 of 4096 blocks of C"),
+        (text.replace("bn = 64, bk = 64, op = dss", "bk = 64"), "no second sparse factor"),
+    ] {
+        let refused = serde_json::from_str::<TuningProblem>(&altered).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}

@@ -39,11 +39,12 @@ use crate::Facts;
 use constraint::Constraint;
 
 /// The spaces that come with the project: their names and files.
-const NAMED: [(&str, &str); 10] = [
+const NAMED: [(&str, &str); 11] = [
     ("hopper-f16", include_str!("../../spaces/hopper-f16.toml")),
     ("hopper-fp8", include_str!("../../spaces/hopper-fp8.toml")),
     ("hopper-f64", include_str!("../../spaces/hopper-f64.toml")),
     ("hopper-tf32", include_str!("../../spaces/hopper-tf32.toml")),
+    ("hopper-pairs", include_str!("../../spaces/hopper-pairs.toml")),
     ("hopper-attention", include_str!("../../spaces/hopper-attention.toml")),
     ("hopper-attention-gradient", include_str!("../../spaces/hopper-attention-gradient.toml")),
     ("ampere-attention", include_str!("../../spaces/ampere-attention.toml")),
@@ -235,18 +236,13 @@ impl Part {
 /// Reads the facts of a product: `bm = 512, bk = 112, dtype = bf16`.
 ///
 /// # Errors
-/// Everything that is wrong with the text, each error on its own place; a key that is a choice; an operation without a model.
+/// Everything that is wrong with the text, each error on its own place; a key that is a choice.
 pub fn read_facts(text: &str) -> Result<Facts, SpaceError> {
     let located = LocatedRequest::from_text(text).named("kernel");
     let mut request = located.request().clone();
-    // The columns of an attention's V are a fact, and must be said.
+    // The columns of an attention's V, and of a sparse B's blocks, are a fact and must be said.
     let entry = request.entries.iter().find(|entry| entry.key == Key::Op.as_str()).map(|entry| entry.value.to_string());
     let op = Op::ALL.into_iter().find(|op| entry.as_deref() == Some(op.as_str()));
-    if let Some(op) = op.filter(|op| op.is_of_pairs()) {
-        let fact = format!("op = {op} has no predicted times, by which kernels are chosen and ordered");
-        let why = "the cost model counts the blocks of one sparse matrix, and not pairs of blocks of two";
-        return Err(Refusal::new(fact).why(why).help("`bsr plan` shows a kernel, `bsr bench` measures several").into());
-    }
     let has_width = op.is_some_and(Facts::has_width);
     for key in request.entries.iter().filter_map(|entry| Key::find(&entry.key)) {
         let is_said = is_fact(key) || has_width && key == Key::Bn;

@@ -89,7 +89,10 @@ pub(super) fn problem_id(connection: &Connection, problem: &TuningProblem) -> Re
     if let Some(id) = connection.prepare_cached(known)?.query_row([&digest], |row| row.get(0)).optional()? {
         return Ok(id);
     }
-    let TuningProblem { workload, features } = problem;
+    let TuningProblem { workload, features, second } = problem;
+    if second.is_some() {
+        return Err("the second factor is a program's: no other process can draw it".to_owned().into());
+    }
     let (source_kind, source) = source_words(&workload.source)?;
     let sql = "INSERT INTO problems (digest, key, facts, m, n, k, source_kind, source, seed, block_rows, block_cols, nnzb, \
                longest_row, row_spread, empty_rows, reuse) VALUES (:digest, :key, :facts, :m, :n, :k, :source_kind, \
@@ -273,7 +276,7 @@ fn unchecked(row: &Row<'_>) -> rusqlite::Result<Record> {
     let power = row.get::<_, Option<String>>(38)?.map(|text| serde_json::from_str(&text)).transpose();
     let power = power.map_err(|error| bad(38, format!("power: {error}")))?;
     Ok(Record {
-        problem: TuningProblem { workload, features },
+        problem: TuningProblem { workload, features, second: None },
         device: DeviceId { kind, name: text(15)?, driver: text(16)? },
         subject: text(17)?,
         baseline: row.get(18)?,

@@ -21,7 +21,7 @@ pub(super) fn record(at: u32) -> Record {
         reuse: 1.5,
     };
     Record {
-        problem: TuningProblem { workload, features },
+        problem: TuningProblem { workload, features, second: None },
         subject: format!("bm = 64, bn = {at}, bk = 32"),
         baseline: false,
         plan: "plan".into(),
@@ -286,6 +286,7 @@ prop_compose! {
         TuningProblem {
             workload: Workload { facts, m, n, k, source, seed },
             features: Features { block_rows, block_cols, nnzb, longest_row, row_spread, empty_rows, reuse },
+            second: None,
         }
     }
 }

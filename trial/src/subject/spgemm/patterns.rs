@@ -5,6 +5,7 @@ use bsr_runtime::{Pattern, Structure};
 
 use crate::Failure;
 use crate::kinds::Member;
+use crate::workload::second_factor;
 
 /// Part of the blocks of B and of a C that a check draws.
 const HALF: f64 = 0.5;
@@ -22,7 +23,7 @@ impl Patterns {
     /// # Errors
     /// Sizes beyond 32 bits.
     pub(super) fn of_density(spec: &KernelSpec, a: &Structure, n: usize, seed: u64) -> Result<Self, Failure> {
-        let b = right(spec, a, n, a.density(), seed)?;
+        let b = second_factor(spec, a, (n, a.density()), seed)?;
         let c = spec.op.stores_blocks().then(|| a.product(&b)).transpose()?;
         Ok(Self { b, c })
     }
@@ -33,7 +34,7 @@ impl Patterns {
     /// # Errors
     /// Sizes beyond 32 bits.
     pub(super) fn of_kind(spec: &KernelSpec, Member { structure: a, n, seed }: &Member) -> Result<Self, Failure> {
-        let b = right(spec, a, *n, if seed % 4 < 2 { HALF } else { 1.0 }, *seed)?;
+        let b = second_factor(spec, a, (*n, if seed % 4 < 2 { HALF } else { 1.0 }), *seed)?;
         let chosen = || Pattern::Random(HALF).structure(a.rows(), *n, (spec.bm as usize, spec.bn as usize), *seed);
         let c = spec.op.stores_blocks().then(|| if seed % 2 == 0 { a.product(&b) } else { chosen() });
         Ok(Self { b, c: c.transpose()? })
@@ -46,12 +47,6 @@ impl Patterns {
     pub(super) fn pairs(&self, a: &Structure) -> Result<u64, Failure> {
         Ok(a.pairs(&self.b, self.c.as_ref())?)
     }
-}
-
-/// Blocks of B at random, for an A of this structure.
-fn right(spec: &KernelSpec, a: &Structure, n: usize, density: f64, seed: u64) -> Result<Structure, Failure> {
-    let block = (spec.bk as usize, spec.bn as usize);
-    Ok(Pattern::Random(density).structure(a.cols(), n, block, seed.wrapping_add(1))?)
 }
 
 /// Multiplications of so many pairs of blocks.
