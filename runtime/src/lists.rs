@@ -3,18 +3,18 @@
 
 use arrayvec::ArrayVec;
 use bsr_codegen::lists::{
-    AttentionLists, LengthLists, ListKernel, ListRequest, PartialFlags, SddmmShape, Shape, ShapeError, SharedLists,
-    SplitLists,
+    AttentionLists, LengthLists, ListKernel, ListRequest, PairLists, PairRequest, PartialFlags, SddmmShape, Shape,
+    ShapeError, SharedLists, SplitLists,
 };
-use bsr_codegen::{Plan, TileScheduler};
+use bsr_codegen::{Plan, Schedule, TileScheduler};
 
 use crate::error::KernelError;
-use crate::gpu::CheckedIndex;
+use crate::gpu::{CheckedIndex, PatternShape};
 use crate::machine::{Lists, Work};
 use crate::schedule;
 
 /// Most pointers of a kernel that makes lists.
-const MOST_POINTERS: usize = 10;
+const MOST_POINTERS: usize = 11;
 
 /// Whether the lists of a plan are made of its pattern's transposed index.
 pub(crate) fn reads_block_columns(plan: &Plan) -> bool {
@@ -52,6 +52,28 @@ pub(crate) fn request(
     }
 }
 
+/// What the lists of a product of two sparse factors are asked for, of patterns A and B, and C where it is in blocks.
+pub(crate) fn request_of_pairs(
+    plan: &Plan,
+    [a, b]: [&PatternShape; 2],
+    c: Option<&PatternShape>,
+    clusters: u32,
+) -> PairRequest {
+    let stored = [a, b].map(|of| of.capacity * of.block.0 * of.block.1);
+    PairRequest {
+        tile: plan.cluster_tile(),
+        rows: a.rows,
+        depth: b.block_rows(),
+        block_columns: b.block_cols(),
+        width: b.block.1 as u32,
+        capacities: [a.capacity, b.capacity],
+        of_c: c.map(|c| c.capacity),
+        group: schedule::columns_of_wave(stored, (a.block_rows(), b.block_cols()), clusters),
+        clusters,
+        balanced: plan.spec().schedule != Some(Schedule::Strided),
+    }
+}
+
 /// What a kernel that makes lists is given as a pointer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pointer {
@@ -59,6 +81,10 @@ pub(crate) enum Pointer {
     Rows,
     /// The block columns of the pattern.
     Columns,
+    /// The rows of the pattern of this number, of several: A, B and C of a product of two sparse factors.
+    RowsOf(usize),
+    /// Its block columns.
+    ColumnsOf(usize),
     /// Which blocks of the pattern are partial.
     Partial,
     /// The piece of this number of the lists' own memory.
@@ -87,8 +113,10 @@ pub(crate) struct Table {
     pub(crate) workspace_bytes: usize,
     heads: Pointer,
     tiles: Pointer,
-    /// The steps of an attention.
+    /// The steps of an attention, the blocks of B of all pairs.
     columns: Pointer,
+    /// The blocks of A of all pairs.
+    blocks: Option<Pointer>,
     /// The unions of block rows that share tiles.
     unions: Option<Pointer>,
 }
@@ -103,6 +131,7 @@ impl Table {
             heads: Pointer::Memory(0),
             tiles: Pointer::Memory(0),
             columns: Pointer::Columns,
+            blocks: None,
             unions: None,
         }
     }
@@ -230,6 +259,35 @@ impl Table {
         Self { heads, tiles, workspace_bytes: lists.workspace_bytes(), ..table }
     }
 
+    /// Of the pairs of blocks of two patterns: those of A and of B, and of C where it is in blocks.
+    pub(crate) fn pairs(lists: &PairLists, is_sparse: bool) -> Self {
+        let mut table = Self::new(lists.clusters());
+        let words = [lists.head_words(), lists.work_words(), lists.pair_room(), lists.pair_room()];
+        let [heads, tiles, b_blocks, a_blocks] = words.map(|words| table.alloc(words));
+        let words = [lists.mark_words(), lists.sum_words(), lists.start_words()];
+        let [marks, sums, starts] = words.map(|words| table.alloc(words));
+        let [placed, costs] = [4, 1].map(|words| table.alloc(words * lists.tile_room()));
+        // Of a dense C no pattern is read: any address serves.
+        let c = if is_sparse { 2 } else { 0 };
+        let read =
+            [Pointer::RowsOf(0), Pointer::ColumnsOf(0), marks, Pointer::RowsOf(c), Pointer::ColumnsOf(c), sums, starts];
+        table.marks([Pointer::RowsOf(1), Pointer::ColumnsOf(1), marks], lists.marks_grid(), &lists.mark_numbers());
+        table.step(ListKernel::PairCounts, lists.row_grid(), &read, &lists.numbers());
+        table.step(ListKernel::PairScan, lists.scan_grid(), &[sums], &lists.scan_numbers());
+        let written = [&read[..], &[placed, costs, b_blocks, a_blocks]].concat();
+        table.step(ListKernel::PairLists, lists.row_grid(), &written, &lists.numbers());
+        let assigned = [sums, placed, costs, b_blocks, heads, tiles];
+        table.step(ListKernel::PairWaves, lists.waves_grid(), &assigned, &lists.wave_numbers());
+        Self { heads, tiles, columns: b_blocks, blocks: Some(a_blocks), ..table }
+    }
+
+    /// Marks the blocks of a factor, if it has rows.
+    fn marks(&mut self, pointers: [Pointer; 3], grid: (u32, u32), numbers: &[u32]) {
+        if grid.0 > 0 {
+            self.step(ListKernel::PairMarks, grid, &pointers, numbers);
+        }
+    }
+
     fn alloc(&mut self, words: usize) -> Pointer {
         self.memory.push(words);
         Pointer::Memory(self.memory.len() - 1)
@@ -282,7 +340,7 @@ impl<A: Copy> Listing<A> {
     /// Those of `launch`.
     pub(crate) fn run<E>(
         &self,
-        index: &CheckedIndex<A>,
+        index: &[CheckedIndex<A>],
         partial: Option<A>,
         mut launch: impl FnMut(ListKernel, (u32, u32), &[A], &[u32]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -293,24 +351,26 @@ impl<A: Copy> Listing<A> {
         })
     }
 
-    /// Where a kernel's pointer points to.
-    pub(crate) fn address(&self, pointer: Pointer, index: &CheckedIndex<A>, partial: Option<A>) -> A {
+    /// Where a kernel's pointer points to, of the pattern or of all patterns that are listed together.
+    pub(crate) fn address(&self, pointer: Pointer, index: &[CheckedIndex<A>], partial: Option<A>) -> A {
         match pointer {
-            Pointer::Rows => index.rows,
-            Pointer::Columns => index.columns,
+            Pointer::Rows => index[0].rows,
+            Pointer::Columns => index[0].columns,
+            Pointer::RowsOf(number) => index[number].rows,
+            Pointer::ColumnsOf(number) => index[number].columns,
             // Where none is said to be partial, any address serves.
-            Pointer::Partial => partial.unwrap_or(index.columns),
+            Pointer::Partial => partial.unwrap_or(index[0].columns),
             Pointer::Memory(number) => self.memory[number],
         }
     }
 
     /// Clusters that get work, and what the launch reads.
-    pub(crate) fn lists(&self, index: &CheckedIndex<A>) -> Work<A> {
-        let Table { clusters, heads, tiles, columns, unions, .. } = self.table;
+    pub(crate) fn lists(&self, index: &[CheckedIndex<A>]) -> Work<A> {
+        let Table { clusters, heads, tiles, columns, blocks, unions, .. } = self.table;
         let at = |pointer| self.address(pointer, index, None);
         let [heads, tiles, columns] = [heads, tiles, columns].map(|pointer| Some(at(pointer)));
         let lists = Lists { heads, tiles, columns, stage_metadata: unions.map(at), ..Lists::default() };
-        ([clusters, 1], Lists { blocks: Some(index.blocks), ..lists })
+        ([clusters, 1], Lists { blocks: Some(blocks.map_or(index[0].blocks, at)), ..lists })
     }
 }
 

@@ -94,6 +94,18 @@ pub enum ListKernel {
     CheckPages,
     /// Writes the tiles of an attention by the keys of its problems.
     LengthTiles,
+    /// Marks the block columns of every row of a factor, with the numbers of its blocks.
+    PairMarks,
+    /// Counts the pairs of blocks of every row of blocks of a product, and its tiles.
+    PairCounts,
+    /// Sums these counts up.
+    PairScan,
+    /// Lists the pairs, and the tiles in the order in which they are computed.
+    PairLists,
+    /// Assigns these tiles to clusters in waves.
+    PairWaves,
+    /// Marks the blocks that a product has.
+    ProductMask,
 }
 
 /// What the kernels share; `render` hands it to the templates.
@@ -107,7 +119,7 @@ impl ListKernel {
     pub const CHECK_LOADS: u32 = 8;
 
     /// Every kernel of the module.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 27] = [
         Self::Check(IndexWidth::I32),
         Self::Check(IndexWidth::I64),
         Self::CountColumns,
@@ -129,6 +141,12 @@ impl ListKernel {
         Self::AttentionTiles,
         Self::CheckPages,
         Self::LengthTiles,
+        Self::PairMarks,
+        Self::PairCounts,
+        Self::PairScan,
+        Self::PairLists,
+        Self::PairWaves,
+        Self::ProductMask,
     ];
 
     /// Its name in the module.
@@ -155,6 +173,12 @@ impl ListKernel {
             Self::AttentionTiles => "bsr_lists_attention_tiles",
             Self::CheckPages => "bsr_lists_check_pages",
             Self::LengthTiles => "bsr_lists_length_tiles",
+            Self::PairMarks => "bsr_lists_pair_marks",
+            Self::PairCounts => "bsr_lists_pair_counts",
+            Self::PairScan => "bsr_lists_pair_scan",
+            Self::PairLists => "bsr_lists_pair_lists",
+            Self::PairWaves => "bsr_lists_pair_waves",
+            Self::ProductMask => "bsr_lists_product_mask",
         }
     }
 
@@ -165,19 +189,20 @@ impl ListKernel {
             Self::MaskRows | Self::MaskColumns | Self::AttentionSteps | Self::AttentionTiles => 32 * MASK_WARPS,
             Self::SharedBits | Self::SharedUnions | Self::SharedTiles => 32 * MASK_WARPS,
             Self::SplitRows | Self::SplitTiles | Self::LengthTiles => 32 * MASK_WARPS,
+            Self::PairMarks | Self::PairCounts | Self::PairLists | Self::ProductMask => 32 * MASK_WARPS,
             Self::CountColumns | Self::ScatterColumns | Self::SddmmTiles => COUNT_THREADS,
             Self::Assign | Self::AssignParts | Self::SharedGroups => ALL_THREADS,
-            Self::ScanColumns | Self::SddmmRows => ALL_THREADS,
+            Self::ScanColumns | Self::SddmmRows | Self::PairScan | Self::PairWaves => ALL_THREADS,
         }
     }
 
     /// CTAs of a launch: for every block row of a check, for every problem of a check of pages (given as block rows), of a mask or of marks a warp, and for every group whose columns are listed
-    /// (which are given as block rows); for every row of an SDDMM a CTA, and one for every row of tiles of an attention's
+    /// (which are given as block rows); for every row of an SDDMM and of a product of two sparse factors a CTA, and one for every row of tiles of an attention's
     /// steps; for 32 block columns one of the scan (which is given them as block rows); `ctas` of the others.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
         match self {
             Self::Check(_) | Self::CheckPages => block_rows.div_ceil(CHECK_WARPS),
-            Self::MaskRows | Self::MaskColumns | Self::SharedBits | Self::SharedUnions => {
+            Self::MaskRows | Self::MaskColumns | Self::SharedBits | Self::SharedUnions | Self::PairMarks => {
                 block_rows.div_ceil(MASK_WARPS)
             }
             Self::CountColumns | Self::ScatterColumns | Self::Assign | Self::AssignParts => ctas,
@@ -185,8 +210,9 @@ impl ListKernel {
             Self::LengthTiles => ctas,
             Self::SplitRows => block_rows.div_ceil(self.threads()),
             Self::SddmmTiles | Self::AttentionSteps => block_rows,
+            Self::PairCounts | Self::PairLists | Self::ProductMask => block_rows,
             Self::ScanColumns => block_rows.div_ceil(32).max(1),
-            Self::SddmmRows => 1,
+            Self::SddmmRows | Self::PairScan | Self::PairWaves => 1,
         }
     }
 

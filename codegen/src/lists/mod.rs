@@ -10,6 +10,8 @@ mod attention_context;
 mod kernels;
 mod length_context;
 mod lengths;
+mod pair_context;
+mod pairs;
 mod parameters;
 mod render;
 mod sddmm;
@@ -25,6 +27,8 @@ pub use kernels::{IndexWidth, ListKernel, WrongIndex};
 pub use lengths::WrongPages;
 #[doc(hidden)]
 pub use lengths::{LengthLists, LengthRequest};
+#[doc(hidden)]
+pub use pairs::{PairLists, PairRequest};
 pub use render::ptx;
 pub use sddmm::SddmmShape;
 pub use shape::{ListRequest, Shape, ShapeError};

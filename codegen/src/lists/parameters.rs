@@ -3,6 +3,7 @@
 use super::attention::AttentionLists;
 use super::kernels::ListKernel;
 use super::lengths::LengthLists;
+use super::pairs::PairLists;
 use super::sddmm::SddmmShape;
 use super::shape::{Shape, once_and_twice};
 use super::shared::SharedLists;
@@ -35,6 +36,24 @@ impl ListKernel {
             Self::AttentionTiles => &["lengths", "dealt", "records", "room", "work_head", "work"],
             Self::CheckPages => &["table", "given", "lengths", "error", "values"],
             Self::LengthTiles => &["lengths", "work_head", "work"],
+            Self::PairMarks => &["rows", "columns", "marks"],
+            Self::PairCounts => &["a_rows", "a_columns", "marks", "c_rows", "c_columns", "sums", "starts"],
+            Self::PairScan => &["sums"],
+            Self::PairLists => &[
+                "a_rows",
+                "a_columns",
+                "marks",
+                "c_rows",
+                "c_columns",
+                "sums",
+                "starts",
+                "placed",
+                "costs",
+                "b_blocks",
+                "a_blocks",
+            ],
+            Self::PairWaves => &["sums", "placed", "costs", "b_blocks", "work_head", "work"],
+            Self::ProductMask => &["a_rows", "a_columns", "marks", "mask"],
         }
     }
 
@@ -60,6 +79,11 @@ impl ListKernel {
             Self::AttentionTiles => &AttentionLists::TILES,
             Self::CheckPages => &LengthLists::CHECK,
             Self::LengthTiles => &LengthLists::TILES,
+            Self::PairMarks => &PairLists::MARKS,
+            Self::PairCounts | Self::PairLists => &PairLists::NUMBERS,
+            Self::PairScan => &["length"],
+            Self::PairWaves => &PairLists::WAVES,
+            Self::ProductMask => &PairLists::MASK,
         }
     }
 }

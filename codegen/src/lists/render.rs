@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::attention_context::AttentionContext;
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
 use super::length_context::LengthContext;
+use super::pair_context::PairContext;
 use super::shared_context::SharedContext;
 use super::{IndexWidth, ListKernel, Shape, SplitLists};
 use crate::arch::Arch;
@@ -69,6 +70,12 @@ fn comment(kernel: ListKernel) -> &'static str {
         ListKernel::AttentionTiles => "Lists the tiles of an attention that were assigned, by row and column.",
         ListKernel::CheckPages => "Checks a page table; writes the number of keys of each correct problem.",
         ListKernel::LengthTiles => "Lists the tiles of an attention by the keys of its problems, in equal shares.",
+        ListKernel::PairMarks => "Marks the block columns of every block row, with the numbers of its blocks.",
+        ListKernel::PairCounts => "Counts the pairs of blocks of every row of blocks of a product, and its tiles.",
+        ListKernel::PairScan => "Accumulates these counts.",
+        ListKernel::PairLists => "Lists the pairs of blocks of a product, and its tiles in the order of their waves.",
+        ListKernel::PairWaves => "Assigns the tiles of a product of two sparse factors to clusters, in waves.",
+        ListKernel::ProductMask => "Marks the blocks that a product of two sparse factors has.",
     }
 }
 
@@ -94,6 +101,12 @@ fn body(kernel: ListKernel) -> String {
         ListKernel::AttentionTiles => templates::render("lists/attention_tiles.ptx", &AttentionContext::of(kernel)),
         ListKernel::CheckPages => templates::render("lists/check_pages.ptx", &LengthContext::of(kernel)),
         ListKernel::LengthTiles => templates::render("lists/length_tiles.ptx", &LengthContext::of(kernel)),
+        ListKernel::PairMarks => templates::render("lists/pair_marks.ptx", &PairContext::of(kernel)),
+        ListKernel::PairCounts => templates::render("lists/pair_counts.ptx", &PairContext::of(kernel)),
+        ListKernel::PairScan => templates::render("lists/pair_scan.ptx", &PairContext::of(kernel)),
+        ListKernel::PairLists => templates::render("lists/pair_lists.ptx", &PairContext::of(kernel)),
+        ListKernel::PairWaves => templates::render("lists/pair_waves.ptx", &PairContext::of(kernel)),
+        ListKernel::ProductMask => templates::render("lists/product_mask.ptx", &PairContext::of(kernel)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::launch::{
     Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SplitForm, TileScheduler,
 };
 use super::sparse_times_dense::SparseTimesDense;
-use super::{Plan, ProblemRecord, TensorMap};
+use super::{Plan, TensorMap};
 use crate::words::{Mma, Pdl, Scale};
 
 impl Plan {
@@ -49,7 +49,7 @@ impl Plan {
         let (spec, scheduler) = (self.spec(), self.tile_scheduler());
         let shares_rows = matches!(scheduler, TileScheduler::SharedColumns(_)) && self.reads_block_columns();
         let reasons = [
-            spec.op.is_of_pairs().then_some("the kernel reads pairs of blocks"),
+            matches!(scheduler, TileScheduler::SharedPairs(_)).then_some("the kernel's tiles have several blocks of C"),
             (spec.mma != Mma::Wgmma)
                 .then_some("only kernels of mma = wgmma have been tried on lists that are made there"),
             shares_rows.then_some("the kernel's tiles are block columns of the sparse operand that share its rows"),
@@ -63,6 +63,9 @@ impl Plan {
         if let Some(tiles) = self.sddmm_tiles().filter(|tiles| tiles.pack > 1) {
             let why = format!("the kernel's tiles have {} block rows", tiles.pack);
             return Some((why, "pack = 1, or bm = 64 or more"));
+        }
+        if spec.op.is_of_pairs() && spec.split != SplitK::Off {
+            return Some(("the kernel divides the pairs of a tile".to_owned(), "split = off"));
         }
         if spec.scale == Scale::Block {
             return Some(("the kernel scales by block".to_owned(), "scale = tensor or row_col"));

@@ -223,7 +223,7 @@ impl DevicePattern {
             Work::Pages(pages, lists) => {
                 let (now, lengths) = pages.enqueue(stream, &lists.0)?;
                 let index = CheckedIndex { rows: lengths, columns: lengths, blocks: lengths };
-                lists.1.make(stream, now, (&index, None), (pages.kernels(), pages.device()), workspace)?
+                lists.1.make(stream, &[now], (&[index], None), (pages.kernels(), pages.device()), workspace)?
             }
         })
     }

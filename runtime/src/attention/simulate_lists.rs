@@ -91,7 +91,7 @@ impl ListedAttention {
             let checked = [row_ptr, col_idx, rows, columns, error, values];
             let launched = stream.launch(check, (check.grid(sizes[0], 1), 0), &checked, &sizes);
             launched.map_err(SimulatedError::from)?;
-            listing.run(&index, Some(partial), |kernel, grid, pointers, numbers| {
+            listing.run(&[index], Some(partial), |kernel, grid, pointers, numbers| {
                 stream.launch(kernel, grid, pointers, numbers).map_err(SimulatedError::from)
             })?;
         }
@@ -99,7 +99,7 @@ impl ListedAttention {
         let words = |id: BufferId| -> Vec<u32> {
             global.bytes(id).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
         };
-        let ([ctas, _], lists) = listing.lists(&index);
+        let ([ctas, _], lists) = listing.lists(&[index]);
         let [heads, tiles, steps] = [lists.heads, lists.tiles, lists.columns].map(|list| list.map_or(vec![], words));
         let work = AttentionWork { heads: heads[..=ctas as usize].to_vec(), tiles, steps, places: 0 };
         let error = words(error);

@@ -34,6 +34,8 @@ pub struct Gpu {
     listed: Cache<(u64, usize), Listed>,
     /// The same of pairs of blocks.
     pub(super) pairs: Cache<PairsKey, UploadedWork>,
+    /// The same of pairs of blocks of patterns that live on the GPU.
+    pub(super) listed_pairs: Cache<([u64; 2], Option<u64>), Listed>,
 }
 
 /// What a work plan was made for: a pattern, the extent that it does not say, and clusters that run at the same time.
@@ -173,6 +175,7 @@ impl Launcher {
         self.machine().work.clear();
         self.machine().listed.clear();
         self.machine().pairs.clear();
+        self.machine().listed_pairs.clear();
         Ok(())
     }
 }
@@ -194,7 +197,8 @@ impl Gpu {
         }
         let (maps, rings) = (TensorMapCache::new(device), Rings::new(device, plan)?);
         let (work, listed, pairs) = (Cache::default(), Cache::default(), Cache::default());
-        Ok(Self { function, device: device.clone(), clusters, maps, rings, work, listed, pairs })
+        let listed_pairs = Cache::default();
+        Ok(Self { function, device: device.clone(), clusters, maps, rings, work, listed, pairs, listed_pairs })
     }
 
     /// A launch of this kernel on a stream.
@@ -278,8 +282,8 @@ impl Machine for Gpu {
         let (blocks, along) = match of {
             operation::Listed::Blocks(blocks, along) => (blocks, along),
             operation::Listed::Pairs(a, b, c) => {
-                let work = self.pairs(plan, (a, b, c))?;
-                return Ok((work.grid, Lists { probes: self.rings(), ..work.lists(session.stream)? }));
+                let (grid, lists) = self.list_pairs(plan, session.stream, (a, b, c))?;
+                return Ok((grid, Lists { probes: self.rings(), ..lists }));
             }
         };
         if let Some(pattern) = blocks.pattern() {

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use arrayvec::ArrayVec;
 use bsr_codegen::Plan;
 
 use super::workspaces::Workspaces;
@@ -10,6 +11,9 @@ use crate::gpu::{CheckedIndex, Device, DeviceBuffer, DevicePattern, DevicePtr, L
 use crate::lists::{self, Listing, Table};
 use crate::machine::{Lists, Work};
 
+/// The most patterns that are listed together: A, B and C of a product.
+pub(super) const MOST_PATTERNS: usize = 3;
+
 /// The lists of one pattern for one extent that it does not say, in memory that stays where it is.
 #[derive(Debug)]
 pub(crate) struct Listed {
@@ -17,8 +21,8 @@ pub(crate) struct Listed {
     /// Where they are.
     _memory: Vec<DeviceBuffer<u32>>,
     workspaces: Workspaces,
-    /// What they were made of.
-    made: Mutex<Option<Made>>,
+    /// What they were made of: a pattern, or several.
+    made: Mutex<ArrayVec<Made, MOST_PATTERNS>>,
 }
 
 impl Listed {
@@ -52,14 +56,14 @@ impl Listed {
     ) -> Result<Work<DevicePtr>, KernelError> {
         let now = pattern.now(stream)?;
         let index = pattern.enqueue(stream, now, by_columns)?;
-        self.make(stream, now, (&index, partial), (pattern.kernels(), pattern.device()), None)
+        self.make(stream, &[now], (&[index], partial), (pattern.kernels(), pattern.device()), None)
     }
 
     pub(crate) fn workspaces(&self) -> &Workspaces {
         &self.workspaces
     }
 
-    /// Enqueues the kernels that list, unless the lists are of these arrays: as [`Listed::enqueue`], of an index that was checked. The
+    /// Enqueues the kernels that list, unless the lists are of these arrays: as [`Listed::enqueue`], of patterns that were checked. The
     /// workspace is the stream's unless one is given.
     ///
     /// # Errors
@@ -67,20 +71,20 @@ impl Listed {
     pub(crate) fn make(
         &self,
         stream: StreamRef<'_>,
-        now: Made,
-        (index, partial): (&CheckedIndex<DevicePtr>, Option<DevicePtr>),
+        now: &[Made],
+        (index, partial): (&[CheckedIndex<DevicePtr>], Option<DevicePtr>),
         (kernels, device): (&ListKernels, &Device),
         workspace: Option<DevicePtr>,
     ) -> Result<Work<DevicePtr>, KernelError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if *made != Some(now) {
+        if **made != *now {
             self.listing.run(index, partial, |kernel, grid, pointers, numbers| {
                 // SAFETY: rows, columns and lengths are what the kernels that check have written ahead on this stream, and partial
                 // blocks as many as the mask says; the lists have room for all that their shapes say, and are kept until the
                 // device is done with them.
                 unsafe { kernels.launch(kernel, grid, pointers, numbers, stream) }
             })?;
-            *made = Some(now);
+            *made = now.iter().copied().collect();
         }
         let (grid, lists) = self.listing.lists(index);
         let workspace = workspace.map_or_else(|| self.workspaces.of(device, stream), Ok)?;

@@ -50,6 +50,7 @@ pub use long_rows::{divide_k, longest_part};
 // The cost model lists the tiles of pairs of blocks as the lists do.
 #[doc(hidden)]
 pub use pairs::places as places_of_pairs;
+pub(crate) use pairs::columns_of_wave;
 pub use plan::WorkPlan;
 pub use sddmm::SddmmWork;
 use shared_columns::SharedWork;

@@ -33,7 +33,7 @@ impl WorkLists {
 pub fn places(pairs: &Pairs, (high, wide): (usize, usize), clusters: u32) -> Vec<(usize, usize)> {
     let (rows, columns) = pairs.blocks_of_c();
     let (rows, columns) = (rows.div_ceil(high), columns.div_ceil(wide));
-    let group = columns_of_wave(pairs, (rows, columns), clusters);
+    let group = columns_of_wave(pairs.stored(), (rows, columns), clusters);
     let mut places = Vec::with_capacity(rows * columns);
     for (number, first) in (0..columns).step_by(group).enumerate() {
         for row in 0..rows {
@@ -45,10 +45,11 @@ pub fn places(pairs: &Pairs, (high, wide): (usize, usize), clusters: u32) -> Vec
 }
 
 /// Columns of tiles that are computed together, so that the tiles of all clusters at a time read as few bytes of A and B as
-/// they can: with r rows and c columns of them, r * c = clusters, r rows of A and c columns of B.
-fn columns_of_wave(pairs: &Pairs, (rows, columns): (usize, usize), clusters: u32) -> usize {
-    let [of_row, of_column] = [(pairs.stored()[0], rows), (pairs.stored()[1], columns)]
-        .map(|(stored, tiles)| (stored as f64 / tiles.max(1) as f64).max(1.0));
+/// they can: with r rows and c columns of them, r * c = clusters, r rows of A and c columns of B. `stored` are the elements of A
+/// and of B.
+pub(crate) fn columns_of_wave(stored: [usize; 2], (rows, columns): (usize, usize), clusters: u32) -> usize {
+    let [of_row, of_column] =
+        [(stored[0], rows), (stored[1], columns)].map(|(stored, tiles)| (stored as f64 / tiles.max(1) as f64).max(1.0));
     let best = (f64::from(clusters) * of_row / of_column).sqrt().clamp(1.0, columns.max(1) as f64);
     // As many groups as are nearest to that, of equal widths.
     let groups = (columns as f64 / best).round().max(1.0) as usize;

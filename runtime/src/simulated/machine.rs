@@ -78,6 +78,13 @@ impl Machine for Simulator {
         let (blocks, along) = match of {
             Listed::Blocks(blocks, along) => (blocks, along),
             Listed::Pairs(a, b, c) => {
+                if let Some(kernels) = &self.lists {
+                    let mut stream = Stream::new(kernels, &mut sim.memory);
+                    let (grid, lists) = stream.list_pairs(plan, [a, b], c, self.clusters)?;
+                    sim.report.findings = stream.findings();
+                    let workspace = Some(sim.workspace(0));
+                    return Ok((grid, Lists { workspace, probes: sim.rings, ..lists }));
+                }
                 let pairs = Pairs::new(a.structure(), b.structure(), c.map(Blocks::structure));
                 let pairs = pairs.map_err(KernelError::from)?;
                 let work = WorkLists::of_pairs(plan, &pairs, self.clusters);

@@ -237,9 +237,10 @@ impl Launcher<Simulator> {
                         (Matrix::Dense(c), c.ptr, left)
                     }
                 };
+                let spare = if self.machine().lists.is_some() { SPARE } else { 0 };
                 let factors = factors.map(|factor| {
                     let unread = (factor.structure.nnzb() == 0).then_some(id);
-                    stored(sim, shared, &factor, unread, 0)
+                    stored(sim, shared, &factor, unread, spare)
                 });
                 (PlacedMatrices::Spgemm { factors, c }, rows, left)
             }

@@ -57,7 +57,7 @@ impl ListedPages {
             let grid = (check.grid(shape.batch as u32, 1), 0);
             let launched = stream.launch(check, grid, &[table, given, checked, error, values], &lists.check_numbers());
             launched.map_err(SimulatedError::from)?;
-            listing.run(&index, None, |kernel, grid, pointers, numbers| {
+            listing.run(&[index], None, |kernel, grid, pointers, numbers| {
                 stream.launch(kernel, grid, pointers, numbers).map_err(SimulatedError::from)
             })?;
         }
@@ -65,7 +65,7 @@ impl ListedPages {
         let words = |id: BufferId| -> Vec<u32> {
             global.bytes(id).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
         };
-        let ([ctas, _], made) = listing.lists(&index);
+        let ([ctas, _], made) = listing.lists(&[index]);
         let [mut heads, mut tile_words] = [made.heads, made.tiles].map(|list| list.map_or(vec![], words));
         heads.truncate(ctas as usize + 1);
         let count = heads.last().copied().unwrap_or(0) as usize;

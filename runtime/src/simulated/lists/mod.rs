@@ -1,6 +1,7 @@
 //! The kernels that list work on a GPU, on the simulator: what they make of a pattern, one launch after the other in one
 //! memory, as a stream has them.
 
+mod pairs;
 mod patterns;
 mod sddmm;
 mod work;

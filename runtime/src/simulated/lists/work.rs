@@ -37,20 +37,13 @@ impl Stream<'_> {
         n: usize,
         clusters: u32,
     ) -> Result<([u32; 2], Lists<BufferId>, usize), SimulatedError> {
-        let words = |list: &[i32]| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>();
         let (block_rows, block_columns) = (structure.block_rows(), structure.block_cols());
         let capacity = structure.nnzb() + SPARE;
-        let (row_ptr, col_idx) = (self.upload(words(structure.row_ptr())), words(structure.col_idx()));
-        let col_idx = self.upload(col_idx.into_iter().chain([u32::MAX; SPARE]));
-        let error = self.upload([u32::MAX; 2]);
-        let [rows, values] = [0; 2].map(|_| self.alloc(2 * block_rows));
-        let [columns, row_of, blocks] = [0; 3].map(|_| self.alloc(capacity));
-        let kernel = ListKernel::Check(IndexWidth::I32);
-        let sizes = [block_rows as u32, block_columns as u32, capacity as u32];
-        let pointers = [row_ptr, col_idx, rows, columns, error, values];
-        self.launch(kernel, (kernel.grid(sizes[0], 1), 0), &pointers, &sizes)?;
-        let mut index = CheckedIndex { rows, columns, blocks };
+        let mut index = self.check_pattern(structure, capacity)?;
         if lists::reads_block_columns(plan) {
+            let CheckedIndex { rows, columns, .. } = index;
+            let [row_of, blocks] = [0; 2].map(|_| self.alloc(capacity));
+            let sizes = [block_rows as u32, block_columns as u32, capacity as u32];
             let (counts, by_columns) = (self.alloc(4 * block_columns), self.alloc(2 * block_columns));
             self.transpose([rows, columns, counts, by_columns, row_of, blocks], sizes, CTAS)?;
             index = CheckedIndex { rows: by_columns, columns: row_of, blocks };
@@ -58,13 +51,17 @@ impl Stream<'_> {
         let request = request(plan, structure, n, clusters);
         let table = Table::of(plan, &request, (block_rows, capacity)).map_err(KernelError::from)?;
         let workspace = table.workspace_bytes;
-        let listing = self.run(table, &index)?;
-        let (grid, lists) = listing.lists(&index);
+        let listing = self.run(table, &[index])?;
+        let (grid, lists) = listing.lists(&[index]);
         Ok((grid, lists, workspace))
     }
 
-    /// Launches the kernels of a table on a pattern.
-    fn run(&mut self, table: Table, index: &CheckedIndex<BufferId>) -> Result<Listing<BufferId>, LaunchError> {
+    /// Launches the kernels of a table on a pattern, or on several that are listed together.
+    pub(super) fn run(
+        &mut self,
+        table: Table,
+        index: &[CheckedIndex<BufferId>],
+    ) -> Result<Listing<BufferId>, LaunchError> {
         let listing = Listing::new(table, |words| Ok::<_, LaunchError>(self.alloc(words)))?;
         listing.run(index, None, |kernel, grid, pointers, numbers| self.launch(kernel, grid, pointers, numbers))?;
         Ok(listing)
@@ -77,7 +74,7 @@ impl Stream<'_> {
         (rows, columns): (BufferId, BufferId),
     ) -> Result<(BufferId, BufferId), LaunchError> {
         let index = CheckedIndex { rows, columns, blocks: columns };
-        let (_, lists) = self.run(table, &index)?.lists(&index);
+        let (_, lists) = self.run(table, &[index])?.lists(&[index]);
         Ok((lists.heads.unwrap_or(rows), lists.tiles.unwrap_or(rows)))
     }
 }
@@ -105,9 +102,9 @@ impl Stream<'_> {
     ) -> Result<SharedWork, LaunchError> {
         let index = CheckedIndex { rows, columns, blocks: columns };
         let (table, made) = Table::shared(lists);
-        let listing = self.run(table, &index)?;
-        let [members, costs] = made.map(|pointer| listing.address(pointer, &index, None));
-        let Lists { heads, tiles, stage_metadata, .. } = listing.lists(&index).1;
+        let listing = self.run(table, &[index])?;
+        let [members, costs] = made.map(|pointer| listing.address(pointer, &[index], None));
+        let Lists { heads, tiles, stage_metadata, .. } = listing.lists(&[index]).1;
         let [heads, work, unions] = [heads, tiles, stage_metadata].map(|list| list.unwrap_or(rows));
         Ok(SharedWork { heads, work, unions, members, costs })
     }
