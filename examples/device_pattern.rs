@@ -3,7 +3,7 @@
 //!
 //! Every product is compared with the host's before it is timed.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,6 +32,13 @@ const PRODUCTS: [(&str, usize, usize, usize, &str); 11] = [
     ("bm = 64, bn = 64, bk = 64, split = 4", 2048, 8192, 64, "random:0.25"),
 ];
 
+/// Products of two sparse factors: spec, side of all matrices, pattern of both factors.
+const PAIRS: [(&str, usize, &str); 3] = [
+    ("op = dss, bm = 128, bn = 128, bk = 128", 8192, "random:0.5"),
+    ("op = dss, bm = 128, bn = 128, bk = 128", 8192, "random:0.25"),
+    ("op = dss, bm = 64, bn = 64, bk = 64", 8192, "random:0.25"),
+];
+
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let device = match Device::open(0).and_then(|device| device.check_target("sm_90a").map(|()| device)) {
         Ok(device) => device,
@@ -58,6 +65,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     for (spec, m, k, n, pattern) in PRODUCTS {
         if is_asked(&format!("product {m} x {k}, {pattern}, {spec}")) {
             time_product(&device, spec, (m, k, n), pattern)?;
+        }
+    }
+    for (spec, side, pattern) in PAIRS {
+        if is_asked(&format!("pairs {side}, {pattern}, {spec}")) {
+            time_pairs(&device, spec, side, pattern)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -141,34 +153,92 @@ fn time_product(
     let b = DeviceDense::upload(device, &Dense::<f16>::normal(k, n, Layout::RowMajor, 2))?;
     let zeros = Dense::<f16>::zeros(m, n, Layout::RowMajor);
     let c = [RefCell::new(DeviceDense::upload(device, &zeros)?), RefCell::new(DeviceDense::upload(device, &zeros)?)];
-    let made_anew = Cell::new(false);
     let run = |stream: StreamRef<'_>, sparse: &DeviceBsr<f16>, at: usize| {
-        if made_anew.get() {
-            pattern_on_gpu.changed();
-        }
         launcher.launch(stream, (sparse, &b), &mut *c[at].borrow_mut())
     };
-    let mut candidates = [
-        Candidate::new("host's lists", |stream| run(stream, &host, 0)),
-        Candidate::new("GPU's lists", |stream| run(stream, &own, 1)),
-        Candidate::new("lists and product", |stream| {
-            made_anew.set(true);
-            let done = run(stream, &own, 1);
-            made_anew.set(false);
-            done
-        }),
-    ];
-    let timings = interleave(&mut candidates, &InterleaveOptions::default(), device)?;
+    let results = timed(device, |stream, way| match way {
+        Way::Host => run(stream, &host, 0),
+        Way::Gpu => run(stream, &own, 1),
+        Way::Anew => {
+            pattern_on_gpu.changed();
+            run(stream, &own, 1)
+        }
+    })?;
     pattern_on_gpu.check()?;
-    if c[0].borrow().download()?.data() != c[1].borrow().download()?.data() {
-        return Err(format!("{spec}, {pattern}: the lists of the GPU gave other bits").into());
-    }
-    let first = timings[0].median_us();
-    for timing in &timings {
-        let (us, ratio) = (timing.median_us(), first / timing.median_us());
-        println!("{:<18} {us:>8.1} us {ratio:.3}: {m} x {k}, N = {n}, {pattern}, {spec}", timing.name);
-    }
+    same(&c, spec)?;
+    print(&results, &format!("{m} x {k}, N = {n}, {pattern}, {spec}"));
     Ok(())
+}
+
+/// The same of two sparse factors, whose pairs of blocks are listed.
+fn time_pairs(device: &Device, spec: &str, side: usize, pattern: &str) -> Result<(), Box<dyn Error>> {
+    let launcher = launcher(device, spec)?;
+    let of = launcher.plan().spec();
+    let [bm, bn, bk] = [of.bm, of.bn, of.bk].map(|side| side as usize);
+    let a = Bsr::<f16>::generate(pattern.parse()?, side, side, (bm, bk), 1)?;
+    let b = Bsr::<f16>::generate(pattern.parse()?, side, side, (bk, bn), 2)?;
+    let host = [DeviceBsr::upload(device, &a)?, DeviceBsr::upload(device, &b)?];
+    let upload = |of: &Bsr<f16>| DevicePattern::upload(device, of.structure(), of.nnzb()).map(Arc::new);
+    let patterns = [upload(&a)?, upload(&b)?];
+    // SAFETY: the values of `host` live as long, and nothing writes them.
+    let own = unsafe {
+        [
+            DeviceBsr::<f16>::from_raw_pattern(&patterns[0], host[0].values().ptr())?,
+            DeviceBsr::<f16>::from_raw_pattern(&patterns[1], host[1].values().ptr())?,
+        ]
+    };
+    let zeros = Dense::<f16>::zeros(side, side, Layout::RowMajor);
+    let c = [RefCell::new(DeviceDense::upload(device, &zeros)?), RefCell::new(DeviceDense::upload(device, &zeros)?)];
+    let run = |stream: StreamRef<'_>, of: &[DeviceBsr<f16>; 2], at: usize| {
+        launcher.launch(stream, (&of[0], &of[1]), &mut *c[at].borrow_mut())
+    };
+    let results = timed(device, |stream, way| match way {
+        Way::Host => run(stream, &host, 0),
+        Way::Gpu => run(stream, &own, 1),
+        Way::Anew => {
+            patterns.iter().for_each(|pattern| pattern.changed());
+            run(stream, &own, 1)
+        }
+    })?;
+    patterns.iter().try_for_each(|pattern| pattern.check())?;
+    same(&c, spec)?;
+    print(&results, &format!("{side}^3, both {pattern}, {spec}"));
+    Ok(())
+}
+
+/// Which lists a product reads.
+#[derive(Clone, Copy)]
+enum Way {
+    Host,
+    Gpu,
+    /// Those of the GPU, made ahead of every launch.
+    Anew,
+}
+
+/// The medians of a product in every way, in microseconds.
+fn timed(
+    device: &Device,
+    run: impl Fn(StreamRef<'_>, Way) -> Result<(), KernelError>,
+) -> Result<Vec<(String, f64)>, Box<dyn Error>> {
+    let ways = [("host's lists", Way::Host), ("GPU's lists", Way::Gpu), ("lists and product", Way::Anew)];
+    let run = &run;
+    let mut candidates = ways.map(|(name, way)| Candidate::new(name, move |stream| run(stream, way)));
+    let timings = interleave(&mut candidates, &InterleaveOptions::default(), device)?;
+    Ok(timings.iter().map(|timing| (timing.name.to_string(), timing.median_us())).collect())
+}
+
+/// Makes sure that both lists gave the same bits.
+fn same(c: &[RefCell<DeviceDense<f16>>; 2], spec: &str) -> Result<(), Box<dyn Error>> {
+    match c[0].borrow().download()?.data() == c[1].borrow().download()?.data() {
+        true => Ok(()),
+        false => Err(format!("{spec}: the lists of the GPU gave other bits").into()),
+    }
+}
+
+fn print(results: &[(String, f64)], what: &str) {
+    for (name, us) in results {
+        println!("{name:<18} {us:>8.1} us {:.3}: {what}", results[0].1 / us);
+    }
 }
 
 fn mask(structure: &Structure) -> Vec<u8> {

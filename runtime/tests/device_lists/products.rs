@@ -4,7 +4,7 @@
 use bsr_runtime::kernel::arguments::ByKind;
 use bsr_runtime::simulated::lists::ListKernels;
 use bsr_runtime::simulated::{Options, Simulated};
-use bsr_runtime::{Bsr, Dense, Inputs, Layout, reference};
+use bsr_runtime::{Bsr, Dense, Inputs, Layout, Pattern, reference};
 use half::f16;
 
 use crate::shapes::{plan, structure};
@@ -43,6 +43,60 @@ fn products_with_these_lists_are_right() {
         assert!(report.is_clean(), "{spec}: {:#?}", report.findings);
         let want = reference::expected(kernel.plan().spec(), &a, &dense, &inputs, &all, rows.max(cols)).unwrap();
         assert_eq!(want.beyond(&results.c, &all), 0, "{spec}");
+    }
+}
+
+/// Pairs that kernels list: the results are those of the host's lists, bit by bit.
+#[test]
+fn products_of_two_sparse_factors_with_these_lists_are_those_of_the_host() {
+    for (spec, (m, n, k), stored, clusters) in [
+        ("op = dss, bm = 64, bn = 32, bk = 32", (200, 100, 200), 0.5, 3),
+        ("op = dss, bm = 64, bn = 32, bk = 32", (200, 100, 200), 0.1, 40),
+        ("op = dss, bm = 256, bn = 32, bk = 32, pdl = on", (300, 100, 200), 0.5, 2),
+        ("op = dss, bm = 256, bn = 32, bk = 48, cluster = 2", (600, 100, 200), 0.5, 2),
+        ("op = dss, bm = 64, bn = 64, bk = 32, schedule = strided", (300, 200, 200), 0.5, 4),
+        ("op = dss, bm = 64, bn = 64, bk = 64", (200, 130, 200), 0.0, 3),
+        ("op = sss, bm = 64, bn = 32, bk = 32", (200, 100, 200), 0.5, 3),
+        ("op = sss, bm = 64, bn = 32, bk = 32", (200, 100, 200), 0.3, 40),
+        ("op = sss, bm = 256, bn = 32, bk = 32, schedule = strided", (300, 100, 200), 0.5, 2),
+    ] {
+        let there = kernel(spec, clusters);
+        let of = *there.plan().spec();
+        let ptx = there.plan().ptx();
+        let host = Simulated::new(there.plan(), ptx.text(), ptx.entry()).unwrap().with_clusters(clusters);
+        let [bm, bn, bk] = [of.bm, of.bn, of.bk].map(|side| side as usize);
+        let draw = |rows, cols, block, seed| Pattern::Random(stored).structure(rows, cols, block, seed).unwrap();
+        let a = Bsr::<f16>::normal(draw(m, k, (bm, bk), 1), 3);
+        let b = Bsr::<f16>::normal(draw(k, n, (bk, bn), 2), 4);
+        let c = a.structure().product(b.structure()).unwrap();
+        let bits = |values: &[f16]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        let [there, host] = [there, host].map(|kernel| match of.op.stores_blocks() {
+            true => {
+                let (results, report) = kernel.multiply::<f16, _>((&a, &b, &c), &Options::default()).unwrap();
+                assert!(report.is_clean(), "{spec}: {:#?}", report.findings);
+                bits(&results.c)
+            }
+            false => {
+                let (results, report) = kernel.multiply::<f16, _>((&a, &b), &Options::default()).unwrap();
+                assert!(report.is_clean(), "{spec}: {:#?}", report.findings);
+                bits(results.c.data())
+            }
+        });
+        assert_eq!(there, host, "{spec}");
+    }
+}
+
+#[test]
+fn kernels_that_divide_pairs_or_share_tiles_are_refused() {
+    for (spec, remedy) in [
+        ("op = dss, bm = 64, bn = 64, bk = 64, split = 2", "split = off"),
+        ("op = dss, bm = 64, bn = 64, bk = 64, pack = 2", "one block row a tile"),
+    ] {
+        let (plan, lists) = (plan(spec), ListKernels::own().unwrap());
+        let ptx = plan.ptx();
+        let kernel = Simulated::new(&plan, ptx.text(), ptx.entry()).unwrap();
+        let text = kernel.with_device_pattern(lists).expect_err(spec).to_string();
+        assert!(text.contains(remedy), "{spec}: {text}");
     }
 }
 

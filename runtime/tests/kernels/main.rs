@@ -11,6 +11,7 @@
 mod agreement;
 mod aliasing;
 mod case;
+mod device_pairs;
 mod device_pattern;
 #[path = "../drawn/mod.rs"]
 mod drawn;

@@ -15,6 +15,11 @@ pub(super) fn not_owned() -> Refusal {
     Refusal::new("the pattern views memory that another library allocated").help("write it there, and call `changed`")
 }
 
+/// The patterns of a product that are not in one memory.
+pub(super) fn two_devices() -> Refusal {
+    Refusal::new("A and B are patterns on two GPUs").help("make both patterns on the GPU that multiplies them")
+}
+
 /// Another pattern that does not fit where one is.
 pub(super) fn not_replaced(blocks: usize, capacity: usize, same: bool) -> Refusal {
     match same {

@@ -137,6 +137,23 @@ impl DevicePattern {
         })
     }
 
+    /// The pattern of the product of two patterns: the blocks of C for which `A[i, k]` and `B[k, j]` are both stored for some k,
+    /// up to `capacity`. It is made on the GPU whenever either of them has [changed](DevicePattern::changed). More blocks than the
+    /// capacity are reported by its [`check`](DevicePattern::check), and their rows have none.
+    ///
+    /// # Errors
+    /// [`GpuError::Refused`] for patterns whose matrices do not multiply or that are on two devices; as
+    /// [`DevicePattern::upload`].
+    pub fn product(a: &Arc<Self>, b: &Arc<Self>, capacity: usize) -> Result<Self, GpuError> {
+        a.structure.multiplies(&b.structure)?;
+        if !a.device.is(&b.device) {
+            return Err(error::two_devices().into());
+        }
+        let block = (a.shape.block.0, b.shape.block.1);
+        let shape = PatternShape { rows: a.shape.rows, cols: b.shape.cols, block, capacity };
+        Self::new(&a.device, shape, |device| Arrays::product(device, &shape, [Arc::clone(a), Arc::clone(b)]))
+    }
+
     fn new(
         device: &Device,
         shape: PatternShape,
@@ -260,7 +277,13 @@ impl DevicePattern {
 
     /// What is made now on a stream is of these arrays.
     pub(crate) fn now(&self, stream: StreamRef<'_>) -> Result<Made, GpuError> {
-        Made::now(self.generation.load(Ordering::Acquire), stream)
+        Made::now(self.generation(), stream)
+    }
+
+    /// How often the arrays have changed, or those that they are made of.
+    fn generation(&self) -> u64 {
+        let of_factors = self.arrays.factors().map_or(0, |[a, b]| a.generation() + b.generation());
+        self.generation.load(Ordering::Acquire) + of_factors
     }
 
     /// Allocates what the transposed index takes, if it is wanted.

@@ -127,7 +127,9 @@ const PRODUCTS: [ToMultiply; 13] = {
 pub(super) fn faults_of_pairs(kernels: &ListKernels) -> impl Iterator<Item = Result<Option<String>, SimulatedError>> {
     let products = PRODUCTS.iter().flat_map(|one| [0, 37].map(move |room| (one, room)));
     let products = products.map(move |(one, room)| fault_of_product(kernels, one, room));
-    products.chain((0..WRONG).map(move |way| fault_of_wrong(kernels, way)))
+    let masks =
+        [(300, 0.05), (1000, 0.3)].map(move |(columns, stored)| fault_of_product_mask(kernels, columns, stored));
+    products.chain((0..WRONG).map(move |way| fault_of_wrong(kernels, way))).chain(masks)
 }
 
 fn plan_of(spec: &str) -> Result<Plan, KernelError> {
@@ -243,6 +245,33 @@ fn fault_of_product(kernels: &ListKernels, one: &ToMultiply, room: usize) -> Res
         !(heads && pairs && tiles(&found) == tiles(&host))
     };
     Ok(differs.then(|| format!("{what}: the lists are not those of the host")))
+}
+
+/// The pattern that a product has, as a mask: of so many columns of blocks.
+fn fault_of_product_mask(kernels: &ListKernels, columns: usize, stored: f64) -> Result<Option<String>, SimulatedError> {
+    let of = |rows, cols, seed| Pattern::Random(stored).structure(rows, cols, (1, 1), seed).map_err(KernelError::from);
+    let (a, b) = (of(5, 90, 1)?, of(90, columns, 2)?);
+    let product = a.product(&b).map_err(KernelError::from)?;
+    let mut memory = GlobalMemory::new();
+    let mut stream = Stream::new(kernels, &mut memory);
+    let [of_a, of_b] = [&a, &b].map(|of| stream.check_pattern(of, of.nnzb()));
+    let (of_a, of_b) = (of_a?, of_b?);
+    let words = PairLists::words_of(columns) as u32;
+    let marks = stream.alloc(PairLists::marks_of(90, columns));
+    let mask = stream.alloc((5 * columns).div_ceil(4));
+    let grid = PairLists::grid_of(90, columns);
+    stream.launch(ListKernel::PairMarks, grid, &[of_b.rows, of_b.columns, marks], &[90, words])?;
+    let pointers = [of_a.rows, of_a.columns, marks, mask];
+    stream.launch(ListKernel::ProductMask, (5, 0), &pointers, &[5, columns as u32, words])?;
+    if let Some(finding) = stream.findings().into_iter().next() {
+        return Ok(Some(format!("the mask of a product: {finding}")));
+    }
+    let mut wanted = vec![0; 5 * columns];
+    for row in 0..5 {
+        product.blocks_of(row).for_each(|at| wanted[row * columns + product.col_idx()[at] as usize] = 1);
+    }
+    let differs = memory.bytes(mask)[..wanted.len()] != wanted;
+    Ok(differs.then(|| format!("the mask of a product of {columns} columns is not that of the host")))
 }
 
 /// Ways in which a pattern is wrong.
