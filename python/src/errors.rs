@@ -16,3 +16,17 @@ pyo3::create_exception!(
 pub(crate) fn refused(error: impl Display) -> PyErr {
     Error::new_err(error.to_string())
 }
+
+/// An exception of work that is done with the types of a kernel, which may be refused with words of the library.
+pub(crate) struct Failed(pub(crate) PyErr);
+
+impl From<bsr::Refusal> for Failed {
+    fn from(refusal: bsr::Refusal) -> Self {
+        Self(refused(refusal))
+    }
+}
+
+/// The same of an error of the library.
+pub(crate) fn failed(error: impl Display) -> Failed {
+    Failed(refused(error))
+}

@@ -17,6 +17,7 @@ mod plan;
 mod sanitize;
 mod shard;
 mod simulate;
+mod simulate_pairs;
 mod solve;
 mod threads;
 
@@ -53,6 +54,8 @@ mod _native {
     use crate::shard::balanced;
     #[pymodule_export]
     use crate::simulate::simulate;
+    #[pymodule_export]
+    use crate::simulate_pairs::simulate_pairs;
     #[pymodule_export]
     use crate::solve::{Solver, solve_on_host};
 

@@ -87,7 +87,7 @@ impl Kernel {
         self.ptx.entry()
     }
 
-    /// What the operation stores in blocks: `dsd`, `dds` or `sdd`.
+    /// Which of C, A and B are in blocks: `dsd`, `sss` and so on.
     #[getter]
     fn op(&self) -> &'static str {
         self.plan.spec().op.as_str()
@@ -103,6 +103,12 @@ impl Kernel {
     #[getter]
     fn block(&self) -> (u32, u32) {
         (self.plan.spec().bm, self.plan.spec().bk)
+    }
+
+    /// Columns of a tile of a dense matrix, or of a block of B where A is in blocks, too.
+    #[getter]
+    fn width(&self) -> u32 {
+        self.plan.spec().bn
     }
 
     /// Element types of A, B and C.

@@ -1,14 +1,15 @@
 //! Kernels on the simulator.
 
 use bsr::simulated::{Options, Report, Simulated};
-use bsr::{Bsr, Dense, Dtype, Element, Inputs, Layout, bf16, e4m3, e5m2, f16};
+use bsr::{Bsr, Dense, Element, Inputs, Layout, bf16, f16};
 use bsr_codegen::Operand;
 use bsr_runtime::extents::sparse_operand;
+use bsr_runtime::typed::{Number, Typed, with_types};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::array::{ArrayArgument, Kind, Strided};
-use crate::errors::refused;
+use crate::errors::{Failed, failed, refused};
 use crate::pattern::Pattern;
 use crate::plan::Kernel;
 use crate::threads::detached;
@@ -48,7 +49,7 @@ pub(crate) fn simulate(
         inputs: given(kernel, pattern, inputs)?,
         options: Options { seed, ..Options::default() },
     };
-    Ok(described(py, detached(py, || typed(&operands))??))
+    Ok(described(py, detached(py, || with_types(kernel.plan.spec(), &operands))?.map_err(|Failed(error)| error)?))
 }
 
 /// A simulation as Python gets it.
@@ -58,56 +59,42 @@ pub(crate) fn described<R>(py: Python<'_>, (bytes, rows, report): (Vec<u8>, R, R
     (PyBytes::new(py, &bytes).unbind(), rows, findings, (cost.steps, cost.flops, cost.bytes_copied, cost.cycles))
 }
 
-type Outcome = PyResult<(Vec<u8>, Option<Vec<f32>>, Report)>;
+pub(crate) type Outcome = Result<(Vec<u8>, Option<Vec<f32>>, Report), Failed>;
 
-/// Picks the element types of the kernel.
-fn typed(operands: &Operands<'_>) -> Outcome {
-    let spec = operands.kernel.plan.spec();
-    match (spec.a, spec.b, spec.out) {
-        (Dtype::F16, Dtype::F16, Dtype::F16) => run::<f16, f16, f16>(operands),
-        (Dtype::F16, Dtype::F16, Dtype::F32) => run::<f16, f16, f32>(operands),
-        (Dtype::BF16, Dtype::BF16, Dtype::BF16) => run::<bf16, bf16, bf16>(operands),
-        (Dtype::BF16, Dtype::BF16, Dtype::F32) => run::<bf16, bf16, f32>(operands),
-        (Dtype::F32, Dtype::F32, Dtype::F32) => run::<f32, f32, f32>(operands),
-        (Dtype::F64, Dtype::F64, Dtype::F64) => run::<f64, f64, f64>(operands),
-        (Dtype::F64, Dtype::F32, Dtype::F32) => run::<f64, f32, f32>(operands),
-        (Dtype::F32, Dtype::F64, Dtype::F64) => run::<f32, f64, f64>(operands),
-        (Dtype::E4M3, Dtype::E4M3, Dtype::BF16) => run::<e4m3, e4m3, bf16>(operands),
-        (Dtype::E4M3, Dtype::E4M3, Dtype::F32) => run::<e4m3, e4m3, f32>(operands),
-        (Dtype::E5M2, Dtype::E5M2, Dtype::BF16) => run::<e5m2, e5m2, bf16>(operands),
-        (Dtype::I8, Dtype::I8, Dtype::I32) => run::<i8, i8, i32>(operands),
-        (a, b, c) => Err(refused(format!(
-            "{a} times {b} into {c} is not simulated from Python\n  help: `bsr run SPEC --device sim` simulates it"
-        ))),
+impl Typed for &Operands<'_> {
+    type Output = (Vec<u8>, Option<Vec<f32>>, Report);
+    type Error = Failed;
+
+    /// Types are those of the sparse factor, of the dense one, and of C.
+    fn run<S: Number, D: Number, C: Number>(self) -> Outcome {
+        let Operands { kernel, pattern, a, b, inputs, options } = self;
+        let (plan, structure) = (&kernel.plan, &pattern.structure);
+        let (a_layout, b_layout) = (plan.spec().a_layout, plan.spec().b_layout);
+        let simulated = Simulated::new(plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(failed)?;
+        let (results, report) = match sparse_operand(plan.spec().op) {
+            Operand::C => {
+                let (a, b) = (dense::<S>(a, a_layout), dense::<D>(b, b_layout));
+                let run = simulated.multiply::<C, _>((&a, &b, structure, inputs), options);
+                let (results, report) = run.map_err(failed)?;
+                return Ok((C::to_bytes(&results.c), results.rows, report));
+            }
+            Operand::B => {
+                let b = Bsr::from_structure(structure.clone(), values::<S>(b))?;
+                simulated.multiply::<C, _>((&dense::<D>(a, a_layout), &b, inputs), options)
+            }
+            _ => {
+                let a = Bsr::from_structure(structure.clone(), values::<S>(a))?;
+                simulated.multiply::<C, _>((&a, &dense::<D>(b, b_layout), inputs), options)
+            }
+        }
+        .map_err(failed)?;
+        Ok((C::to_bytes(&by_rows(&results.c)), results.rows, report))
     }
 }
 
-fn run<A: Element, B: Element, C: Element>(operands: &Operands<'_>) -> Outcome {
-    let Operands { kernel, pattern, a, b, inputs, options } = operands;
-    let (plan, structure) = (&kernel.plan, &pattern.structure);
-    let (a_layout, b_layout) = (plan.spec().a_layout, plan.spec().b_layout);
-    let simulated = Simulated::new(plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(refused)?;
-    let (results, report) = match sparse_operand(plan.spec().op) {
-        Operand::C => {
-            let (a, b) = (dense::<A>(a, a_layout), dense::<B>(b, b_layout));
-            let run = simulated.multiply::<C, _>((&a, &b, structure, inputs), options);
-            let (results, report) = run.map_err(refused)?;
-            return Ok((C::to_bytes(&results.c), results.rows, report));
-        }
-        Operand::B => {
-            let b = Bsr::from_structure(structure.clone(), values::<B>(b)).map_err(refused)?;
-            simulated.multiply::<C, _>((&dense::<A>(a, a_layout), &b, inputs), options)
-        }
-        _ => {
-            let a = Bsr::from_structure(structure.clone(), values::<A>(a)).map_err(refused)?;
-            simulated.multiply::<C, _>((&a, &dense::<B>(b, b_layout), inputs), options)
-        }
-    }
-    .map_err(refused)?;
-    let c = &results.c;
-    let elements = (0..c.rows()).flat_map(|row| (0..c.cols()).map(move |col| c.get(row, col).unwrap_or(C::POISON)));
-    let elements: Vec<C> = elements.collect();
-    Ok((C::to_bytes(&elements), results.rows, report))
+/// The elements of a matrix, row by row.
+pub(crate) fn by_rows<C: Element>(c: &Dense<C>) -> Vec<C> {
+    (0..c.rows()).flat_map(|row| (0..c.cols()).map(move |col| c.get(row, col).unwrap_or(C::POISON))).collect()
 }
 
 /// A copy of a matrix of the caller's.
@@ -117,7 +104,7 @@ fn dense<T: Element>(matrix: &Strided, layout: Layout) -> Dense<T> {
 }
 
 /// The elements of a matrix of the caller's, row by row.
-fn values<T: Element>(matrix: &Strided) -> Vec<T> {
+pub(crate) fn values<T: Element>(matrix: &Strided) -> Vec<T> {
     let places = (0..matrix.rows).flat_map(|row| (0..matrix.cols).map(move |col| (row, col)));
     // SAFETY: the Python half keeps the array alive for the call, and it is as large as it says.
     places.map(|(row, col)| T::from_f64(unsafe { matrix.get(row, col) })).collect()

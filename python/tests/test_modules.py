@@ -52,6 +52,7 @@ _solve
 _batches
 _float8
 _kernel_launch
+_kernel_pairs
 _kernels
 _gradient_lists
 _attention_launch

@@ -185,3 +185,150 @@ def test_blocks_without_pairs_are_refused_with_blocks_that_have_them(rng) -> Non
     ):
         a @ b
     assert (a @ bsr.from_dense(b.to_dense(), block=(32, 16))).shape == (128, 100)
+
+
+#: Kernels on two block-sparse matrices, and what they multiply: sizes, stored parts, and the type of the values.
+KERNELS = [
+    ("op = dss, bm = 64, bn = 32, bk = 64", (130, 100, 90), (0.6, 0.6)),
+    ("op = dss, bm = 64, bn = 64, bk = 64, pack = 3, c_layout = col", (250, 200, 130), (0.5, 0.5)),
+    ("op = sss, bm = 64, bn = 64, bk = 64, pack = 4, dtype = bf16", (300, 128, 140), (0.5, 0.5)),
+    ("op = sss, bm = 128, bn = 64, bk = 32, pack = 2, out = f32", (300, 100, 140), (0.5, 0.5)),
+    ("op = dss, bm = 64, bn = 64, bk = 64, dtype = e4m3, out = f32", (130, 200, 90), (0.6, 0.6)),
+    ("op = sss, bm = 128, bn = 128, bk = 64, dtype = e5m2, pack = 2", (300, 100, 140), (0.5, 0.5)),
+    ("op = dss, bm = 64, bn = 64, bk = 64, dtype = i8", (70, 100, 90), (0.6, 0.6)),
+]
+DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "i8": "int8",
+}
+
+
+def of_kernel(rng, text, shape, keep) -> tuple:
+    """A kernel, its operands in tensors, and their product in f64."""
+    kernel = bsr.Kernel(text)
+    bm, bk, bn = *kernel._native.block, kernel._native.width
+    scale = 4 if "i8" in text else 1
+    a, b = operands(rng, shape, (bm, bk, bn), keep)
+    kind = getattr(torch, DTYPES[kernel._native.dtypes[0]])
+    a, b = (bsr.BsrMatrix((torch.from_numpy(w.values) * scale).to(kind), w.pattern) for w in (a, b))
+    return (
+        kernel,
+        a,
+        b,
+        bsr.BsrMatrix(a.values.double(), a.pattern).to_dense() @ bsr.BsrMatrix(b.values.double(), b.pattern).to_dense(),
+    )
+
+
+def is_close(result, expected) -> bool:
+    eps = {torch.float16: 2.0**-9, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-9, torch.int32: 0}[result.dtype]
+    return bool((result.double().cpu() - expected).abs().max() <= eps * expected.abs().max())
+
+
+@pytest.mark.parametrize("device", PLACES)
+@pytest.mark.parametrize(("text", "shape", "keep"), KERNELS)
+def test_kernels_of_two_sparse_matrices(rng, text, shape, keep, device) -> None:
+    kernel, a, b, expected = of_kernel(rng, text, shape, keep)
+    c = kernel(*(bsr.BsrMatrix(w.values.to(device), w.pattern) for w in (a, b)))
+    assert is_close(c.to_dense() if "sss" in text else c, expected)
+
+
+@pytest.mark.parametrize(("text", "shape", "keep"), KERNELS)
+def test_kernels_of_two_sparse_matrices_on_the_simulator(rng, text, shape, keep) -> None:
+    kernel, a, b, expected = of_kernel(rng, text, shape, keep)
+    run = bsr.simulate(kernel, a, b, seed=3)
+    assert run.findings == [] and is_close(run.result.to_dense() if "sss" in text else run.result, expected)
+
+
+def test_the_blocks_of_a_pattern_are_what_a_kernel_computes(rng) -> None:
+    kernel, a, b, expected = of_kernel(rng, *KERNELS[3])
+    like = bsr.from_dense(rng.standard_normal(expected.shape), (128, 64), keep=0.4).pattern
+    for c in (kernel(a, b, like=like), bsr.simulate(kernel, a, b, like=like).result):
+        wanted = bsr.from_dense(expected.numpy(), like.block, mask=like.mask())
+        assert c.pattern == like and np.abs(c.values.double().numpy() - wanted.values).max() < 0.1
+
+
+def test_a_function_of_two_sparse_matrices_is_a_kernel(rng) -> None:
+    @bsr.kernel(bm=64, bn=32, bk=32)
+    def product(a: bsr.Bsr["f16"], b: bsr.Bsr["f16"]) -> bsr.Dense["f32"]:  # noqa: F821
+        return acc  # noqa: F821
+
+    assert "op = dss" in product.spec
+    a, b = operands(rng, (100, 64, 70), (64, 32, 32), (0.5, 0.5), np.float16)
+    assert np.abs(product(a, b) - a.to_dense().astype(np.float64) @ b.to_dense().astype(np.float64)).max() < 0.05
+
+
+@pytest.mark.parametrize("device", PLACES)
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(("shape", "blocks", "keep"), CASES)
+def test_products_of_float8(rng, shape, blocks, keep, dtype, device) -> None:
+    a, b = operands(rng, shape, blocks, keep)
+    kind = getattr(torch, dtype)
+    narrow = [bsr.BsrMatrix(torch.from_numpy(w.values).to(kind).to(device), w.pattern) for w in (a, b)]
+    wide = [bsr.BsrMatrix(w.values.double().cpu(), w.pattern).to_dense() for w in narrow]
+    c = bsr.matmul(*narrow)
+    assert c.dtype == torch.bfloat16 and c.pattern == bsr.product_pattern(a, b)
+    assert is_close(c.to_dense(), wide[0] @ wide[1])
+    # What B holds is arranged for the kernel once, and again when it changes.
+    narrow[1].values.view(torch.int8).zero_()
+    assert not bsr.matmul(*narrow).values.any()
+
+
+def test_blocks_by_columns_are_kept_until_the_values_change(rng) -> None:
+    from bsr_gemm._lib._pairs import in_columns
+
+    values = torch.from_numpy(rng.standard_normal((3, 4, 2))).to(torch.float8_e4m3fn)
+    first = in_columns(values)
+    assert first.shape == (3, 2, 4) and torch.equal(first.float(), values.float().mT) and in_columns(values) is first
+    values.copy_(torch.ones(3, 4, 2))
+    assert torch.equal(in_columns(values).float(), torch.ones(3, 2, 4))
+
+
+def test_tiles_of_several_blocks_are_taken_where_they_save_loads() -> None:
+    from bsr_gemm._lib._pairs import loads_of_pair, specs
+
+    # The table of docs/src/sparse-times-sparse.md.
+    for (high, wide), half, quarter in (
+        ((1, 1), 2, 2),
+        ((2, 1), 1.75, 1.88),
+        ((2, 2), 1.5, 1.75),
+        ((4, 2), 1.22, 1.56),
+    ):
+        assert abs(loads_of_pair(high, wide, 0.5, 0.5) - half) < 0.005
+        assert abs(loads_of_pair(high, wide, 0.25, 0.25) - quarter) < 0.005
+    of = {(128, 0.5): ", pack = 2", (128, 0.25): "", (64, 0.25): ", pack = 3", (64, 0.05): ""}
+    for (side, density), pack in of.items():
+        spec = f"op = sss, bm = {side}, bn = {side}, bk = {side}, dtype = f16"
+        assert specs("f16", (side,) * 3, (density,) * 2) == ([spec + pack] if pack else []) + [spec]
+        assert all(bsr.Kernel(spec) for spec in specs("e4m3", (side,) * 3, (density,) * 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda k, a, b: k(a, a), r"blocks of 64 x 32 and 64 x 32, and the kernel multiplies 64 x 32 and 32 x 16\n"),
+        (lambda k, a, b: k(a), r"the kernel takes a and b"),
+        (lambda k, a, b: k(a, b, like=a), r"the product is 128 x 100 in blocks of 64 x 16"),
+        (lambda k, a, b: k(a.with_values(a.values.astype(np.float32)), b), r"`a` is of f32"),
+        (
+            lambda k, a, b: bsr.Kernel(k.spec + ', epilogue = "|x: Bsr<f16>| acc + x"')(a, b, a),
+            r"an epilogue of a kernel on two block-sparse matrices is not launched from Python",
+        ),
+    ],
+)
+def test_what_a_kernel_of_two_sparse_matrices_does_not_take(rng, call, words) -> None:
+    a, b = made(rng, (128, 96), (64, 32)), made(rng, (96, 100), (32, 16))
+    a, b = (w.with_values(w.values.astype(np.float16)) for w in (a, b))
+    with pytest.raises(bsr.Error, match=words):
+        call(bsr.Kernel("op = sss, bm = 64, bn = 16, bk = 32"), a, b)
+
+
+def test_float8_has_no_gradient(rng) -> None:
+    a, b = operands(rng, *CASES[0])
+    a, b = (bsr.BsrMatrix(torch.from_numpy(w.values).to(torch.float8_e4m3fn), w.pattern) for w in (a, b))
+    a.values.requires_grad_()
+    with pytest.raises(bsr.Error, match=r"float8_e4m3fn computes no gradient"):
+        bsr.matmul(a, b).values.float().sum().backward()

@@ -63,6 +63,12 @@ pub(crate) fn check_layouts(spec: &KernelSpec, view: &SparseTimesDense, errors: 
             _ => ", or quantise it with the quantise helper, which returns this layout",
         };
         errors.push(match view.transposed {
+            false if spec.op.is_of_pairs() => PlanError::new(
+                "b_layout",
+                format!("the blocks of B are {}, stored row by row", spec.b),
+                format!("WGMMA reads {what} along K only: a block of bk x bn must be stored column by column, K contiguous"),
+                "b_layout = col, and `DeviceBsr::upload_in` with that layout",
+            ),
             false => PlanError::new(
                 "b_layout",
                 format!("B is {} and row-major", spec.b),

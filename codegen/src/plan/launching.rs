@@ -6,8 +6,8 @@ use super::launch::{
     Argument, ClusterTile, LaunchShape, Parameter, Parameters, Problem, SddmmTiles, SplitForm, TileScheduler,
 };
 use super::sparse_times_dense::SparseTimesDense;
-use super::{Plan, TensorMap};
-use crate::words::{Mma, Pdl, Scale};
+use super::{Plan, ProblemRecord, TensorMap};
+use crate::words::{Mma, Pdl, Scale, SplitK};
 
 impl Plan {
     /// The output tile of one cluster.

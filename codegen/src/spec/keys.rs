@@ -43,7 +43,7 @@ keys! {
     ALayout a_layout: #[serde(default = "row_major")] Layout = (Layout::RowMajor) fact { Wgmma MmaSync Wmma }
         "the layout of a dense A in memory";
     BLayout b_layout: Layout = (Layout::RowMajor) fact all
-        "the layout of a dense B in memory", by_default "`col` for 8-bit B, which has no `row`; else `row`";
+        "the layout of a dense B in memory, or of each block of a sparse B beside a sparse A", by_default "`col` for 8-bit B, which has no `row`; else `row`";
     CLayout c_layout: Layout = (Layout::RowMajor) fact all
         "the layout of a dense C in memory";
     Scale scale: #[serde(default)] Scale = (Scale::Unscaled) fact { Wgmma MmaSync }

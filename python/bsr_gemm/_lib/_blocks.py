@@ -17,6 +17,11 @@ def dense_of(values: Any, pattern: Pattern) -> Any:
     _arrays.ask_for("the dense matrix", (2, grid[0] * bm, grid[1] * bk), values)
     row_idx, col_idx = _indices(values, pattern)
     if _arrays.is_tensor(values):
+        if values.element_size() == 1 and values.is_floating_point():
+            import torch
+
+            # PyTorch moves elements of 8 bits as bytes alone, and zero is one without bits.
+            return dense_of(values.view(torch.int8), pattern).view(values.dtype)
         blocks = values.new_zeros((grid[0], grid[1], bm, bk)).index_put((row_idx, col_idx), values)
         return blocks.permute(0, 2, 1, 3).reshape(grid[0] * bm, grid[1] * bk)[:rows, :cols].contiguous()
     blocks = np.zeros((grid[0], grid[1], bm, bk), dtype=values.dtype)

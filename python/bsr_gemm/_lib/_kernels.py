@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrays, _command, _native
+from . import _arrays, _command, _kernel_pairs, _native
 from ._matrix import BsrMatrix, as_matrix
 from ._native import Error
 from ._patterns import Pattern
@@ -107,11 +107,16 @@ class Kernel:
         return f"Kernel({self.spec!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The product of two operands: ``kernel(a, b, bias=bias, alpha=0.5)``; of an SDDMM ``like=`` is its pattern.
+        """The product of two operands: ``kernel(a, b, bias=bias, alpha=0.5)``; of a result in blocks ``like=`` is its pattern,
+        which an SDDMM must be given.
 
         The result is an array of the library that the operands are of, a ``BsrMatrix`` where it is an SDDMM, and a pair of
         it and a vector where the kernel has a second result.
         """
+        if self._native.op in _kernel_pairs.OPS:
+            pairs = _kernel_pairs.PairsCall.of(self, args, kwargs)
+            _refuse_gradients(pairs.a.values, pairs.b.values)
+            return pairs.run()
         call = _Call.of(self, args, kwargs)
         if call.device == "cpu":
             return call.on_cpu()
@@ -393,16 +398,25 @@ class Simulation:
     """Cycles of the longest-running cluster, by a rough model."""
 
 
+def _refuse_gpu(operand: Any) -> None:
+    if _arrays.is_tensor(operand) and operand.device.type != "cpu":
+        raise Error(f"the operands are on {operand.device}, and the simulator is on the CPU\n  help: `x.cpu()`")
+
+
 def simulate(kernel: Kernel, *args: Any, seed: int = 0, **kwargs: Any) -> Simulation:
     """Runs a kernel's PTX on the CPU, instruction by instruction, and looks for its defects.
 
     The operands are those of a call of the kernel, on the CPU.
     """
-    call = _Call.of(kernel, args, kwargs)
-    if call.device != "cpu":
-        raise Error(f"the operands are on {call.device}, and the simulator is on the CPU\n  help: `x.cpu()`")
     if not 0 <= seed < 2**64:
         raise Error(f"seed = {seed}\n  help: a number from 0 on, below 2^64")
+    if kernel._native.op in _kernel_pairs.OPS:
+        pairs = _kernel_pairs.PairsCall.of(kernel, args, kwargs)
+        _refuse_gpu(pairs.a.values)
+        result, findings, cost = pairs.simulated(seed)
+        return Simulation(result, None, findings, *cost)
+    call = _Call.of(kernel, args, kwargs)
+    _refuse_gpu(call.a)
     native = kernel._native
     a = _arrays.values(call.a) if native.op == "dsd" else _arrays.matrix(call.a)
     b = _arrays.values(call.b) if native.op == "dds" else _arrays.matrix(call.b)

@@ -43,6 +43,7 @@ class Kernel:
     op: str
     transpose: bool
     block: tuple[int, int]
+    width: int
     dtypes: tuple[str, str, str]
     layouts: tuple[str, str, str]
     epilogue: str | None
@@ -202,6 +203,7 @@ class ReadyGradient:
 @final
 class Loaded:
     spec: str
+    b_layout: str
     why: str
 
 @final
@@ -219,8 +221,8 @@ class Ready:
 
 @final
 class ReadyPairs:
-    def __new__(cls, kernel: Loaded, a: Pattern, b: Pattern, c: Pattern) -> ReadyPairs: ...
-    def launch(self, a: int, b: int, c: int, stream: int) -> None: ...
+    def __new__(cls, kernel: Loaded, a: Pattern, b: Pattern, c: Pattern | None) -> ReadyPairs: ...
+    def launch(self, a: int, b: int, c: int, line: int, stream: int) -> None: ...
 
 @final
 class Batch:
@@ -309,6 +311,9 @@ def gradient_work(
 ) -> tuple[GradientForm, tuple[list[int], list[int], list[int]]]: ...
 def simulate(
     kernel: Kernel, pattern: Pattern, a: _Array, b: _Array, inputs: list[tuple[str, _Array]], seed: int
+) -> tuple[bytes, list[float] | None, list[str], tuple[int, int, int, int]]: ...
+def simulate_pairs(
+    kernel: Kernel, patterns: tuple[Pattern, Pattern, Pattern | None], a: _Array, b: _Array, seed: int
 ) -> tuple[bytes, list[float] | None, list[str], tuple[int, int, int, int]]: ...
 
 # The method, the iterations of a cycle of GMRES, and whether block Jacobi preconditions it.

@@ -137,7 +137,18 @@ def matmul(a: Any, b: Any, *, pattern: Any = None) -> Any:
 
 
 def _of_two(a: BsrMatrix, b: BsrMatrix, like: Any) -> BsrMatrix:
-    _check_pairs(a, b)
+    check_pairs(a, b)
+    pattern = pattern_of_product(a, b, like)
+    _arrays.ask_for("the result", (pattern.nnzb, *pattern.block), a.values)
+    if _arrays.is_tensor(a.values):
+        from ._pairs import spgemm
+
+        return BsrMatrix(spgemm(a.values, b.values, a.pattern, b.pattern, pattern), pattern, check=False)
+    return BsrMatrix(gather(bsr_gemm(a, b.to_dense()), pattern), pattern, check=False)
+
+
+def pattern_of_product(a: BsrMatrix, b: BsrMatrix, like: Any) -> Pattern:
+    """The pattern of a product: the one that is given, or the one that the product has."""
     if like is None and _arrays.is_tensor(a.values) and _arrays.in_graph():
         raise Error(
             "the pattern of a product is not computed within torch.compile\n"
@@ -150,15 +161,11 @@ def _of_two(a: BsrMatrix, b: BsrMatrix, like: Any) -> BsrMatrix:
             f"the product is {shape[0]} x {shape[1]} in blocks of {block[0]} x {block[1]}, and the pattern is {pattern!r}\n"
             "  help: leave `pattern` out for the pattern that the product has"
         )
-    _arrays.ask_for("the result", (pattern.nnzb, *block), a.values)
-    if _arrays.is_tensor(a.values):
-        from ._pairs import spgemm
-
-        return BsrMatrix(spgemm(a.values, b.values, a.pattern, b.pattern, pattern), pattern, check=False)
-    return BsrMatrix(gather(bsr_gemm(a, b.to_dense()), pattern), pattern, check=False)
+    return pattern
 
 
-def _check_pairs(a: BsrMatrix, b: BsrMatrix) -> None:
+def check_pairs(a: BsrMatrix, b: BsrMatrix) -> None:
+    """Refuses factors that have no pairs of blocks."""
     for matrix in (a, b):
         if matrix.pattern.on_device:
             raise Error(

@@ -192,6 +192,16 @@ def _matrix(node: ast.AST | None) -> tuple[str, str | None]:
     return (ast.unparse(node) if node is not None else ""), None
 
 
+#: The operations by what A, B and C are.
+_OPS = {
+    ("Bsr", "Dense", "Dense"): "dsd",
+    ("Dense", "Bsr", "Dense"): "dds",
+    ("Dense", "Dense", "Bsr"): "sdd",
+    ("Bsr", "Bsr", "Dense"): "dss",
+    ("Bsr", "Bsr", "Bsr"): "sss",
+}
+
+
 def _signature(text: Text, tree: ast.FunctionDef) -> Signature:
     arguments = tree.args
     for star in (arguments.vararg, arguments.kwarg):
@@ -208,13 +218,11 @@ def _signature(text: Text, tree: ast.FunctionDef) -> Signature:
         returned, second = elements[0], (elements[1] if len(elements) == 2 else None)
     kinds = [_matrix(node) for node in (a.annotation, b.annotation, returned)]
     names = (kinds[0][0], kinds[1][0], kinds[2][0])
-    op = {("Bsr", "Dense", "Dense"): "dsd", ("Dense", "Bsr", "Dense"): "dds", ("Dense", "Dense", "Bsr"): "sdd"}.get(
-        names
-    )
+    op = _OPS.get(names)
     nodes: tuple[Node, Node, Node] = (a.annotation or a, b.annotation or b, returned or tree)
     if op is None:
         said = f"({', '.join(name or 'nothing' for name in names[:2])}) -> {names[2] or 'nothing'}"
-        text.refuse(nodes[0], f"one of the three matrices is a `Bsr` and the others are `Dense`, not {said}", EXAMPLE)
+        text.refuse(nodes[0], f"one of the three matrices is a `Bsr`, or both factors are, not {said}", EXAMPLE)
         return Signature(a.arg, b.arg, [], {})
     text.add(f", op = {op}", nodes[0])
     for key, (name, element), node in zip(("a", "b", "out"), kinds, nodes):

@@ -206,6 +206,12 @@ impl Loaded {
         self.launcher.plan().spec().to_string()
     }
 
+    /// How a dense B lies, or each block of one in blocks beside an A in blocks: `row` or `col`.
+    #[getter]
+    fn b_layout(&self) -> &'static str {
+        self.launcher.plan().spec().b_layout.as_str()
+    }
+
     /// How it was chosen.
     #[getter]
     fn why(&self) -> &str {

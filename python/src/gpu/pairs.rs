@@ -1,71 +1,121 @@
-//! Products of two block-sparse matrices in blocks whose kernel and patterns are known: a launch says only where the values lie.
+//! Products of two block-sparse matrices whose kernel and patterns are known: a launch says only where the values lie.
 
 use std::sync::{Arc, Mutex};
 
-use bsr::gpu::{DeviceBsr, Plain, StreamRef};
-use bsr::{Dtype, Element, Launcher, bf16, f16};
+use bsr::gpu::{DeviceBsr, DeviceDense, StreamRef};
+use bsr::{Launcher, Layout};
+use bsr_runtime::typed::{Number, Typed, with_types};
 use pyo3::prelude::*;
 
 use super::Loaded;
 use super::sparse::{Places, at};
-use crate::errors::refused;
+use crate::errors::{Failed, refused};
 use crate::pattern::Pattern;
 
 /// A product that only lacks its addresses. Each has matrices of its own: factors may have one pattern.
 #[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct ReadyPairs {
     launcher: Arc<Launcher>,
-    matrices: Matrices,
+    product: Box<dyn Product>,
 }
 
-enum Matrices {
-    F16([Mutex<DeviceBsr<f16>>; 3]),
-    BF16([Mutex<DeviceBsr<bf16>>; 3]),
+/// A product of elements of some types.
+trait Product: Send + Sync {
+    /// Enqueues it for values at these addresses, of a dense C with so many elements from one line to the next.
+    ///
+    /// # Errors
+    /// Those of a launch.
+    ///
+    /// # Safety
+    /// As [`ReadyPairs::launch`] says.
+    unsafe fn enqueue(&self, launcher: &Launcher, places: [u64; 3], line: usize, stream: StreamRef<'_>)
+    -> PyResult<()>;
 }
 
 #[pymethods]
 impl ReadyPairs {
-    /// The product of two patterns, at the blocks of a third.
+    /// The product of two patterns: at the blocks of a third, or whole where there is none.
     #[new]
-    fn new(py: Python<'_>, kernel: &Loaded, a: &Pattern, b: &Pattern, c: &Pattern) -> PyResult<Self> {
+    fn new(py: Python<'_>, kernel: &Loaded, a: &Pattern, b: &Pattern, c: Option<&Pattern>) -> PyResult<Self> {
         let launcher = Arc::clone(&kernel.launcher);
-        let patterns = [a, b, c];
-        let matrices = py.detach(|| match launcher.plan().spec().a {
-            Dtype::F16 => Ok(Matrices::F16(placed(&launcher, patterns)?)),
-            Dtype::BF16 => Ok(Matrices::BF16(placed(&launcher, patterns)?)),
-            other => Err(refused(format!("a product of two block-sparse matrices of {other} is not launched"))),
-        })?;
-        Ok(Self { launcher, matrices })
+        let spec = launcher.plan().spec();
+        let product = py.detach(|| with_types(spec, Place { launcher: &launcher, a, b, c }));
+        Ok(Self { product: product.map_err(|Failed(error)| error)?, launcher })
     }
 
-    /// Enqueues the product on a stream: the addresses of the stored values of A, B and C.
+    /// Enqueues the product on a stream: the addresses of the stored values of A, of those of B, whose blocks lie in the kernel's
+    /// `b_layout`, and of C, of a dense one with so many elements from one line to the next.
     ///
     /// Nothing synchronizes. The memory must be on the kernel's GPU, as large as the patterns say, and alive until the stream is
     /// done with it.
-    fn launch(&self, a: u64, b: u64, c: u64, stream: usize) -> PyResult<()> {
-        match &self.matrices {
-            Matrices::F16(matrices) => self.enqueue(matrices, [a, b, c], stream),
-            Matrices::BF16(matrices) => self.enqueue(matrices, [a, b, c], stream),
-        }
-    }
-}
-
-impl ReadyPairs {
-    fn enqueue<T: Element + Plain>(
-        &self,
-        [a, b, c]: &[Mutex<DeviceBsr<T>>; 3],
-        places: [u64; 3],
-        stream: usize,
-    ) -> PyResult<()> {
-        // SAFETY: the caller vouches for the memory.
-        let (a, b, mut c) = unsafe { (at(a, places[0])?, at(b, places[1])?, at(c, places[2])?) };
+    fn launch(&self, a: u64, b: u64, c: u64, line: usize, stream: usize) -> PyResult<()> {
         // SAFETY: PyTorch's current stream of the device, alive during the call.
         let stream: StreamRef<'static> = unsafe { StreamRef::from_raw(stream as *mut _) };
-        self.launcher.launch(stream, (&*a, &*b), &mut *c).map_err(refused)
+        // SAFETY: the caller vouches for the memory.
+        unsafe { self.product.enqueue(&self.launcher, [a, b, c], line, stream) }
     }
 }
 
-fn placed<T: Element + Plain>(launcher: &Launcher, [a, b, c]: [&Pattern; 3]) -> PyResult<[Mutex<DeviceBsr<T>>; 3]> {
-    let of = |pattern| Places::Host(launcher.device(), pattern).matrix();
-    Ok([of(a)?, of(b)?, of(c)?])
+/// Makes the matrices of a product.
+struct Place<'p> {
+    launcher: &'p Launcher,
+    a: &'p Pattern,
+    b: &'p Pattern,
+    c: Option<&'p Pattern>,
+}
+
+impl Typed for Place<'_> {
+    type Output = Box<dyn Product>;
+    type Error = Failed;
+
+    fn run<A: Number, B: Number, C: Number>(self) -> Result<Box<dyn Product>, Failed> {
+        let Self { launcher, a, b, c } = self;
+        let (device, spec) = (launcher.device(), launcher.plan().spec());
+        let c = match c {
+            Some(pattern) => Target::Blocks(Places::Host(device, pattern).matrix().map_err(Failed)?),
+            None => Target::Dense(a.structure.rows(), b.structure.cols(), spec.c_layout),
+        };
+        let a = Places::Host(device, a).matrix().map_err(Failed)?;
+        let b = Places::Host(device, b).alone::<B>().map_err(Failed)?;
+        let b = if spec.b_layout == Layout::ColMajor { b.by_columns() } else { b };
+        Ok(Box::new(Placed::<A, B, C> { a, b: Mutex::new(b), c }))
+    }
+}
+
+/// The matrices of a product.
+struct Placed<A: Number, B: Number, C: Number> {
+    a: Mutex<DeviceBsr<A>>,
+    b: Mutex<DeviceBsr<B>>,
+    c: Target<C>,
+}
+
+enum Target<C: Number> {
+    Blocks(Mutex<DeviceBsr<C>>),
+    /// Rows, columns, and which of them are contiguous.
+    Dense(usize, usize, Layout),
+}
+
+impl<A: Number, B: Number, C: Number> Product for Placed<A, B, C> {
+    unsafe fn enqueue(
+        &self,
+        launcher: &Launcher,
+        places: [u64; 3],
+        line: usize,
+        stream: StreamRef<'_>,
+    ) -> PyResult<()> {
+        // SAFETY: the caller vouches for the memory.
+        let (a, b) = unsafe { (at(&self.a, places[0])?, at(&self.b, places[1])?) };
+        match &self.c {
+            Target::Blocks(c) => {
+                // SAFETY: as above.
+                let mut c = unsafe { at(c, places[2])? };
+                launcher.launch(stream, (&*a, &*b), &mut *c).map_err(refused)
+            }
+            Target::Dense(rows, cols, layout) => {
+                // SAFETY: as above.
+                let c = unsafe { DeviceDense::<C>::from_raw(places[2], *rows, *cols, *layout, line) };
+                launcher.launch(stream, (&*a, &*b), &mut c.map_err(refused)?).map_err(refused)
+            }
+        }
+    }
 }

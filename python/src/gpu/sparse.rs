@@ -76,6 +76,11 @@ pub(super) enum Places<'a> {
 
 impl Places<'_> {
     pub(super) fn matrix<T: Element + Plain>(self) -> PyResult<Mutex<DeviceBsr<T>>> {
+        Ok(Mutex::new(self.alone()?))
+    }
+
+    /// The matrix of one thread.
+    pub(super) fn alone<T: Element + Plain>(self) -> PyResult<DeviceBsr<T>> {
         // SAFETY: no launch reads this address: each sets its own first. A matrix is never without one.
         let matrix = unsafe {
             match self {
@@ -83,7 +88,7 @@ impl Places<'_> {
                 Self::Gpu(pattern) => DeviceBsr::from_raw_pattern(pattern, NOWHERE),
             }
         };
-        Ok(Mutex::new(matrix.map_err(refused)?))
+        matrix.map_err(refused)
     }
 }
 

@@ -47,7 +47,7 @@ impl OnHost for Host<'_> {
         }
     }
 
-    fn placed(&self) -> (usize, Vec<u8>) {
+    fn placed(&self, _: Layout) -> (usize, Vec<u8>) {
         let bytes = self.dtype.bytes() as usize;
         if let Some(structure) = self.blocks {
             return (0, vec![0; structure.stored() * bytes]);

@@ -1,17 +1,19 @@
 //! Block-sparse matrices in BSR format.
 
 mod convert;
+mod layout;
 mod pairs;
 mod structure;
 mod transposed;
 mod validate;
 
-use bsr_codegen::Refusal;
+use bsr_codegen::{Layout, Refusal};
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 pub use convert::Blocks;
+pub(crate) use layout::turned;
 // The cost model follows the pairs of a product.
 #[doc(hidden)]
 pub use pairs::Pairs;
@@ -155,11 +157,9 @@ impl<T: Element> Bsr<T> {
         let structure = self.structure.transpose()?;
         let (bm, bk) = self.block();
         let mut values = vec![T::ZERO; self.values.len()];
-        let index = self.structure.transposed().block_idx();
+        let (index, by_columns) = (self.structure.transposed().block_idx(), self.values_in(Layout::ColMajor));
         values.par_chunks_exact_mut(bm * bk).zip(index).for_each(|(out, stored)| {
-            for (r, line) in self.block_values(*stored as usize).chunks_exact(bk).enumerate() {
-                line.iter().enumerate().for_each(|(c, value)| out[c * bm + r] = *value);
-            }
+            out.copy_from_slice(&by_columns[*stored as usize * bm * bk..][..bm * bk]);
         });
         Ok(Self { structure, values })
     }

@@ -1,6 +1,6 @@
 //! The matrices of a product, in device memory and on the host, by what they have in common.
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Layout};
 
 use crate::gpu::{Device, DeviceBsr, DeviceDense, DevicePtr, Fingerprint, GpuError, Plain, UntypedBsr};
 use crate::operation::Matrix;
@@ -17,6 +17,12 @@ pub trait DeviceMatrix: Sized + sealed::OnDevice {
     /// # Errors
     /// [`GpuError::OutOfMemory`].
     fn upload(device: &Device, host: &Self::Host) -> Result<Self, GpuError>;
+
+    /// The same of a matrix whose blocks a kernel has in a layout; of a dense one the layout is its own.
+    #[doc(hidden)]
+    fn upload_in(device: &Device, host: &Self::Host, _blocks: Layout) -> Result<Self, GpuError> {
+        Self::upload(device, host)
+    }
 
     /// Copies it to the host, after all work on the device.
     ///
@@ -45,6 +51,10 @@ impl<T: Element + Plain> DeviceMatrix for DeviceBsr<T> {
 
     fn upload(device: &Device, host: &Bsr<T>) -> Result<Self, GpuError> {
         Self::upload(device, host)
+    }
+
+    fn upload_in(device: &Device, host: &Bsr<T>, blocks: Layout) -> Result<Self, GpuError> {
+        Self::upload_in(device, host, blocks)
     }
 
     fn download(&self) -> Result<Bsr<T>, GpuError> {
@@ -119,6 +129,8 @@ pub(crate) struct HostDense<'h> {
 pub(crate) mod sealed {
     use std::borrow::Cow;
 
+    use bsr_codegen::Layout;
+
     use super::{HostView, UntypedMatrix};
     use crate::call::matrix::{HostDense, HostSparse};
     use crate::gpu::{DeviceBsr, DeviceDense, Plain};
@@ -138,9 +150,10 @@ pub(crate) mod sealed {
         #[allow(private_interfaces)]
         fn view(&self) -> HostView<'_>;
 
-        /// Its elements as they lie in a device's memory, and from one line to the next so many; 0 of blocks.
+        /// Its elements as they lie in a device's memory, those of blocks in a layout, and from one line to the next so many; 0
+        /// of blocks.
         #[doc(hidden)]
-        fn placed(&self) -> (usize, Vec<u8>);
+        fn placed(&self, blocks: Layout) -> (usize, Vec<u8>);
     }
 
     #[allow(private_interfaces)]
@@ -163,8 +176,8 @@ pub(crate) mod sealed {
             HostView::Sparse(HostSparse { dtype: T::DTYPE, structure: self.structure(), memory: self })
         }
 
-        fn placed(&self) -> (usize, Vec<u8>) {
-            (0, T::to_bytes(self.values()))
+        fn placed(&self, blocks: Layout) -> (usize, Vec<u8>) {
+            (0, T::to_bytes(&self.values_in(blocks)))
         }
     }
 
@@ -174,7 +187,7 @@ pub(crate) mod sealed {
             HostView::Dense(HostDense { operand: Operand::from(self), memory: self })
         }
 
-        fn placed(&self) -> (usize, Vec<u8>) {
+        fn placed(&self, _: Layout) -> (usize, Vec<u8>) {
             // Lines start on 16-byte boundaries, as tensor copies want them.
             let padded = match (self.ld() * size_of::<T>()).is_multiple_of(16) {
                 true => Cow::Borrowed(self),

@@ -3,13 +3,14 @@
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
-use bsr_codegen::{Dtype, Refusal};
+use bsr_codegen::{Dtype, Layout, Refusal};
 
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::GpuError;
 use super::foreign::misplaced;
 use super::pattern::DevicePattern;
+use crate::bsr::turned;
 use crate::{Bsr, Element, Structure};
 
 /// What is said of values at an address that kernels do not read.
@@ -23,6 +24,8 @@ pub struct DeviceBsr<T: Plain> {
     fingerprint: Fingerprint,
     col_idx: DeviceBuffer<i32>,
     values: DeviceBuffer<T>,
+    /// How the elements of a block lie.
+    layout: Layout,
     /// The index by block column, once a kernel has asked for it.
     columns: OnceLock<ColumnIndex>,
     /// Where the pattern lives on the GPU: then `structure` has no blocks, and `col_idx` no elements.
@@ -43,11 +46,22 @@ impl<T: Element + Plain> DeviceBsr<T> {
     /// # Errors
     /// [`GpuError::OutOfMemory`].
     pub fn upload(device: &Device, host: &Bsr<T>) -> Result<Self, GpuError> {
+        Self::upload_in(device, host, Layout::RowMajor)
+    }
+
+    /// As [`DeviceBsr::upload`], with the elements of each block row by row or column by column. The B of a kernel on two sparse
+    /// factors has its blocks in the kernel's `b_layout`, which is `col` for 8-bit factors; all other matrices have them row by
+    /// row. The values are arranged on the host, once.
+    ///
+    /// # Errors
+    /// As [`DeviceBsr::upload`].
+    pub fn upload_in(device: &Device, host: &Bsr<T>, layout: Layout) -> Result<Self, GpuError> {
         Ok(Self {
             structure: host.structure().clone(),
             fingerprint: Fingerprint::of(host.structure()),
             col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
-            values: DeviceBuffer::from_slice(device, host.values())?,
+            values: DeviceBuffer::from_slice(device, &host.values_in(layout))?,
+            layout,
             columns: OnceLock::new(),
             pattern: None,
         })
@@ -67,6 +81,10 @@ impl<T: Element + Plain> DeviceBsr<T> {
             None => (self.structure.clone(), self.values.to_vec()?),
         };
         values.truncate(structure.stored());
+        if self.layout == Layout::ColMajor {
+            let (rows, columns) = structure.block();
+            values = turned(&values, (columns, rows));
+        }
         Bsr::from_structure(structure, values).map_err(|error| GpuError::Download(error.to_string()))
     }
 
@@ -83,6 +101,7 @@ impl<T: Element + Plain> DeviceBsr<T> {
                 None => (self.col_idx.ptr(), self.col_idx.ptr() + self.col_idx.bytes() as u64),
             },
             values: (first, first + self.values.bytes() as u64),
+            layout: self.layout,
             columns: &self.columns,
             pattern: self.pattern.as_deref(),
             on: self.values.device().info().ordinal,
@@ -110,6 +129,11 @@ pub(crate) trait Stored: Debug {
     /// Where the values are.
     fn values(&self) -> Self::Address {
         self.range().0
+    }
+
+    /// How the elements of a block lie, where they are not arranged as a kernel reads them.
+    fn layout(&self) -> Option<Layout> {
+        None
     }
 
     /// First and last byte address (exclusive) of the block columns, where a kernel may read them.
@@ -142,6 +166,8 @@ pub(crate) struct UntypedBsr<'a> {
     pub(crate) index: (DevicePtr, DevicePtr),
     /// First and last byte address (exclusive).
     pub(crate) values: (DevicePtr, DevicePtr),
+    /// How the elements of a block lie.
+    pub(crate) layout: Layout,
     columns: &'a OnceLock<ColumnIndex>,
     pub(crate) pattern: Option<&'a DevicePattern>,
     /// The GPU that it lies on.
@@ -165,6 +191,10 @@ impl Stored for UntypedBsr<'_> {
 
     fn range(&self) -> (DevicePtr, DevicePtr) {
         self.values
+    }
+
+    fn layout(&self) -> Option<Layout> {
+        Some(self.layout)
     }
 
     fn index(&self) -> Option<(DevicePtr, DevicePtr)> {
@@ -218,6 +248,7 @@ impl<T: Plain> DeviceBsr<T> {
             fingerprint: Fingerprint::of(structure),
             col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
             values: DeviceBuffer::zeroed(device, structure.stored())?,
+            layout: Layout::RowMajor,
             columns: OnceLock::new(),
             pattern: None,
         })
@@ -242,6 +273,7 @@ impl<T: Plain> DeviceBsr<T> {
             col_idx: DeviceBuffer::from_slice(device, structure.col_idx())?,
             // SAFETY: the caller vouches for the memory.
             values: unsafe { DeviceBuffer::foreign(device, values, structure.stored()) },
+            layout: Layout::RowMajor,
             columns: OnceLock::new(),
             pattern: None,
         })
@@ -281,9 +313,16 @@ impl<T: Plain> DeviceBsr<T> {
             fingerprint: Fingerprint::of_pattern(pattern.structure(), pattern.id()),
             col_idx: DeviceBuffer::uninit(pattern.device(), 0)?,
             values,
+            layout: Layout::RowMajor,
             columns: OnceLock::new(),
             pattern: Some(Arc::clone(pattern)),
         })
+    }
+
+    /// Says that the values of each block lie column by column, as [`DeviceBsr::upload_in`] arranges them: those of foreign memory.
+    #[must_use]
+    pub fn by_columns(self) -> Self {
+        Self { layout: Layout::ColMajor, ..self }
     }
 
     /// The same matrix with its values elsewhere in foreign memory: the block columns stay where they are. A launch that was
@@ -350,7 +389,8 @@ impl<T: Plain> DeviceBsr<T> {
     }
 
     /// The values of the stored blocks, on the device: block after block, row by row within a block. Seen as
-    /// a matrix they are `nnzb * bm` rows of `bk` elements.
+    /// a matrix they are `nnzb * bm` rows of `bk` elements. Those of [`Layout::ColMajor`] are column by column
+    /// within a block.
     pub fn values(&self) -> &DeviceBuffer<T> {
         &self.values
     }

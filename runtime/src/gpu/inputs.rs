@@ -1,7 +1,7 @@
 //! What a launch gives a kernel besides its factors.
 
 use arrayvec::ArrayVec;
-use bsr_codegen::{Dtype, Scale};
+use bsr_codegen::{Dtype, Layout, Scale};
 
 use super::bsr::{DeviceBsr, Fingerprint};
 use super::buffer::{DevicePtr, Plain};
@@ -49,6 +49,8 @@ pub(crate) enum DeviceInput<P = DevicePtr> {
     Blocks {
         dtype: Dtype,
         fingerprint: Fingerprint,
+        /// Whether the elements of a block lie row by row, as those of C do.
+        by_rows: bool,
         /// First and last byte address (exclusive) of the values.
         values: (P, P),
     },
@@ -88,12 +90,13 @@ impl<'a> DeviceInputs<'a> {
         self.with(name, DeviceInput::Matrix(values.untyped()))
     }
 
-    /// Gives a `Bsr` parameter its values: a matrix with the pattern of the stored result.
+    /// Gives a `Bsr` parameter its values: a matrix with the pattern of the stored result, its blocks row by row.
     #[must_use]
     pub fn blocks<T: Element + Plain>(self, name: &'a str, values: &'a DeviceBsr<T>) -> Self {
         let blocks = values.untyped();
         let (dtype, fingerprint, values) = (blocks.dtype, blocks.fingerprint, blocks.values);
-        self.with(name, DeviceInput::Blocks { dtype, fingerprint, values })
+        let by_rows = blocks.layout == Layout::RowMajor;
+        self.with(name, DeviceInput::Blocks { dtype, fingerprint, by_rows, values })
     }
 
     /// Gives a `Dense` parameter what C holds before the launch, or a `Bsr` parameter what its blocks hold.
@@ -146,8 +149,8 @@ impl<P> Supplied for (&DeviceInputs<'_, P>, Option<Fingerprint>) {
             DeviceInput::Matrix(UntypedDense { dtype, layout, rows, cols, .. }) => {
                 InputType::Matrix { dtype: *dtype, layout: *layout, rows: *rows, cols: *cols }
             }
-            DeviceInput::Blocks { dtype, fingerprint, .. } => {
-                InputType::Blocks { dtype: *dtype, fits: self.1 == Some(*fingerprint) }
+            DeviceInput::Blocks { dtype, fingerprint, by_rows, .. } => {
+                InputType::Blocks { dtype: *dtype, fits: *by_rows && self.1 == Some(*fingerprint) }
             }
             DeviceInput::Result => InputType::Result,
             DeviceInput::Scalar(_) => InputType::Scalar,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use bsr_codegen::{Dtype, Op, Plan};
+use bsr_codegen::{Dtype, Layout, Op, Plan};
 
 use super::Launcher;
 use super::gpu::UploadedWork;
@@ -38,6 +38,7 @@ struct Blocks<'m> {
     structure: Cow<'m, Structure>,
     dtype: Dtype,
     values: (DevicePtr, DevicePtr),
+    layout: Layout,
     index: Option<(DevicePtr, DevicePtr)>,
     pattern: Option<&'m DevicePattern>,
     on: usize,
@@ -57,8 +58,8 @@ impl<'m> Blocks<'m> {
 
 impl<'m> From<&UntypedBsr<'m>> for Blocks<'m> {
     fn from(whole: &UntypedBsr<'m>) -> Self {
-        let UntypedBsr { structure, dtype, values, index, pattern, on, .. } = *whole;
-        Self { structure: Cow::Borrowed(structure), dtype, values, index: Some(index), pattern, on }
+        let UntypedBsr { structure, dtype, values, layout, index, pattern, on, .. } = *whole;
+        Self { structure: Cow::Borrowed(structure), dtype, values, layout, index: Some(index), pattern, on }
     }
 }
 
@@ -75,6 +76,10 @@ impl Stored for Blocks<'_> {
 
     fn dtype(&self) -> Dtype {
         self.dtype
+    }
+
+    fn layout(&self) -> Option<Layout> {
+        Some(self.layout)
     }
 
     fn range(&self) -> (DevicePtr, DevicePtr) {

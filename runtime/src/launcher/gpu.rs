@@ -15,6 +15,7 @@ use crate::gpu::{
 };
 use crate::lists::{self, Table};
 use crate::machine::{Lists, OnStream, Work};
+use crate::operation::check::block_layout;
 use crate::operation::{self, Matrices};
 use crate::schedule::WorkLists;
 use crate::timeline::Rings;
@@ -270,6 +271,7 @@ impl Machine for Gpu {
     fn check(&self, plan: &Plan, operands: &Matrices<'_, DevicePtr>) -> Result<(), KernelError> {
         let blocks = operands.blocks(plan);
         blocks.iter().filter_map(|(_, blocks)| blocks.pattern()).try_for_each(|on| listed::check(plan, on))?;
+        blocks.iter().try_for_each(|(name, blocks)| block_layout(plan, name, blocks.layout()))?;
         memory::check(plan, self.device.info().ordinal, operands)
     }
 

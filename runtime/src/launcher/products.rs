@@ -12,7 +12,7 @@ use crate::epilogue::Results;
 use crate::error::KernelError;
 use crate::gpu::{DeviceBsr, DeviceVector, Plain, Stream, StreamRef, UntypedBsr, UploadedInputs};
 use crate::lists;
-use crate::operation::check::block;
+use crate::operation::check::{block, layout_of_blocks};
 use crate::operation::{self, OnMatrices, program_of};
 
 impl Launcher {
@@ -93,7 +93,7 @@ impl Launcher {
         let HostCall { a, b, pattern, inputs } = call;
         let (device, spec) = (self.device(), self.plan().spec());
         let stream = Stream::new(device)?;
-        let (a, b) = (O::A::<A>::upload(device, a)?, O::B::<B>::upload(device, b)?);
+        let (a, b) = (O::A::<A>::upload(device, a)?, O::B::<B>::upload_in(device, b, layout_of_blocks(spec, "B"))?);
         let uploaded = UploadedInputs::upload(device, &inputs)?;
         let shape = self.result_shape(&a, &b)?;
         let mut c = O::result::<C>((device, stream.handle()), spec, shape, pattern, &inputs)?;

@@ -1,6 +1,6 @@
 //! What the checks of all operations have in common.
 
-use bsr_codegen::{Dtype, Layout, Plan};
+use bsr_codegen::{Dtype, KernelSpec, Layout, Op, Plan, Refusal};
 
 use crate::error::KernelError;
 use crate::gpu::UntypedDense;
@@ -61,4 +61,30 @@ pub(super) fn layout(
     expected: Layout,
 ) -> Result<(), KernelError> {
     if found == expected { Ok(()) } else { Err(KernelError::Layout { operand, key, found, expected }) }
+}
+
+/// How the elements of a block of an operand lie as a kernel reads or writes them.
+pub(crate) fn layout_of_blocks(spec: &KernelSpec, operand: &str) -> Layout {
+    if operand == "B" && matches!(spec.op, Op::Dss | Op::Sss) { spec.b_layout } else { Layout::RowMajor }
+}
+
+/// Makes sure that they lie so, where it is known how they do.
+///
+/// # Errors
+/// How they lie.
+pub(crate) fn block_layout(plan: &Plan, operand: &str, found: Option<Layout>) -> Result<(), KernelError> {
+    let expected = layout_of_blocks(plan.spec(), operand);
+    let line = |layout| if layout == Layout::RowMajor { "row by row" } else { "column by column" };
+    let help = match expected {
+        Layout::RowMajor => "`DeviceBsr::upload`",
+        Layout::ColMajor => "`DeviceBsr::upload_in(&device, &b, Layout::ColMajor)`",
+    };
+    match found {
+        Some(found) if found != expected => {
+            let fact =
+                format!("the blocks of {operand} are stored {}, the kernel has them {}", line(found), line(expected));
+            Err(Refusal::new(fact).help(help).into())
+        }
+        _ => Ok(()),
+    }
 }

@@ -7,11 +7,11 @@ use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
 use super::on_matrices::{Listed, Matrix};
 use super::product::tile_line;
 use super::{MatrixOperands, Operands, further, inputs};
-use crate::Structure;
 use crate::bind::Slots;
 use crate::epilogue::Supplied;
 use crate::error::KernelError;
 use crate::gpu::{DeviceInputs, Stored, UntypedDense, UntypedVector};
+use crate::{Scales, Structure};
 
 /// The operands of a product of two block-sparse matrices.
 #[derive(Clone, Copy, Debug)]
@@ -153,10 +153,11 @@ pub(crate) fn check(
     if let Target::Dense(c) = c {
         layout("C", "c_layout", c.layout, spec.c_layout)?;
     }
-    let ((found, _), expected) = (supplied.scales(), spec.scale);
+    let ((found, counts), expected) = (supplied.scales(), spec.scale);
     if found != expected {
         return Err(KernelError::Scales { found, expected });
     }
+    Scales::check_lengths(found, counts, a, b.cols())?;
     inputs::check(plan, shape, supplied, second)
 }
 

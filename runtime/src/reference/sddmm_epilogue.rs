@@ -1,7 +1,7 @@
 //! What an epilogue makes of the stored blocks of an SDDMM, in f64, and how far off a kernel may be.
 
 use bsr_codegen::epilogue::{Element, InputKind, Program};
-use bsr_codegen::{KernelSpec, Refusal};
+use bsr_codegen::{KernelSpec, Refusal, Scale};
 use rayon::prelude::*;
 
 use super::bounds::dense_magnitudes;
@@ -11,7 +11,7 @@ use crate::epilogue::{Input, Inputs};
 use crate::{DenseView, Element as Value, Structure};
 
 /// Chosen stored blocks of an SDDMM of `a` and `b`, as a kernel of `spec` makes them with `inputs`, with bounds for each
-/// element; see [`fuse_blocks`].
+/// element; see [`fuse_blocks`]. Factors of whole matrices multiply the product.
 ///
 /// # Errors
 /// As [`sddmm_blocks`] and [`fuse_blocks`].
@@ -25,13 +25,19 @@ pub fn expected_blocks<'v, A: Value, B: Value>(
 ) -> Result<Fused, Refusal> {
     let (a, b) = (a.into(), b.into());
     let all: Vec<usize> = (0..structure.rows()).collect();
-    let (product, of_rows) = match spec.transpose.is_on() {
+    let (mut product, mut of_rows) = match spec.transpose.is_on() {
         true => (
             sddmm_blocks(b.transposed(), a.transposed(), structure, blocks)?,
             dense_magnitudes(b.transposed(), a.transposed(), &all),
         ),
         false => (sddmm_blocks(a, b, structure, blocks)?, dense_magnitudes(a, b, &all)),
     };
+    let scales = inputs.scales_given();
+    if let (Scale::Tensor, [of_a], [of_b]) = (scales.kind(), scales.a(), scales.b()) {
+        let by = f64::from(*of_a) * f64::from(*of_b);
+        product.iter_mut().for_each(|sum| *sum *= by);
+        of_rows.iter_mut().for_each(|magnitude| *magnitude *= by.abs());
+    }
     let (bm, bk) = structure.block();
     let row = |block: usize| structure.row_ptr().partition_point(|first| *first as usize <= block) - 1;
     // Beyond the edge there is no row, and nothing but zero is right.

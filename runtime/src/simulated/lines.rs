@@ -35,7 +35,7 @@ pub(super) struct Factor {
 
 impl Factor {
     pub(super) fn new(kernel: &Simulator, dense: &HostDense<'_>) -> Self {
-        let ((ld, content), each) = (dense.memory.placed(), dense.operand.dtype.bytes() as usize);
+        let ((ld, content), each) = (dense.memory.placed(dense.operand.layout), dense.operand.dtype.bytes() as usize);
         Self { ld: kernel.leading(ld, each), line: ld * each, content }
     }
 

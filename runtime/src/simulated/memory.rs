@@ -57,7 +57,7 @@ impl Launcher<Simulator> {
                 Some(Input::Blocks(blocks)) => {
                     let id = sim.bytes(blocks.to_bytes());
                     let fingerprint = Fingerprint::of(blocks.structure());
-                    DeviceInput::Blocks { dtype: blocks.dtype(), fingerprint, values: (id, id) }
+                    DeviceInput::Blocks { dtype: blocks.dtype(), fingerprint, by_rows: true, values: (id, id) }
                 }
                 Some(Input::Scalar(value)) => DeviceInput::Scalar(*value),
                 Some(Input::Result(_) | Input::Held(_)) | None => DeviceInput::Result,

@@ -18,7 +18,7 @@ use crate::error::{KernelError, SimulatedError};
 use crate::gpu::{DeviceInputs, UntypedDense, UntypedVector, held, initial};
 use crate::launcher::Launcher;
 use crate::machine::{Lists, Session, Sim};
-use crate::operation::check::Operand;
+use crate::operation::check::{Operand, layout_of_blocks};
 use crate::operation::product::{self, Shapes};
 use crate::operation::spgemm::{self, Target};
 use crate::operation::{self, Listed, Matrices, Matrix, Product, Sddmm, Spgemm, program_of, sddmm};
@@ -35,7 +35,7 @@ enum Problem<'h> {
 #[derive(Default)]
 struct Shared {
     dense: HashMap<*const (), UntypedDense<BufferId>>,
-    values: HashMap<*const (), BufferId>,
+    values: HashMap<(*const (), Layout), BufferId>,
 }
 
 /// One product in the simulator's memory.
@@ -214,7 +214,7 @@ impl Launcher<Simulator> {
                 let spare = if self.machine().lists.is_some() { SPARE } else { 0 };
                 // Without stored blocks nothing is read.
                 let unread = (sparse.structure.nnzb() == 0).then_some(c.ptr);
-                let blocks = stored(sim, shared, sparse, unread, spare);
+                let blocks = stored(sim, shared, sparse, unread, (spare, Layout::RowMajor));
                 let dense = self.factor(sim, shared, dense, unread);
                 (PlacedMatrices::Product { sparse: blocks, dense, c }, shapes.result.0, left)
             }
@@ -238,10 +238,11 @@ impl Launcher<Simulator> {
                     }
                 };
                 let spare = if self.machine().lists.is_some() { SPARE } else { 0 };
-                let factors = factors.map(|factor| {
+                let [a, b] = [("A", factors[0]), ("B", factors[1])].map(|(name, factor)| {
                     let unread = (factor.structure.nnzb() == 0).then_some(id);
-                    stored(sim, shared, &factor, unread, spare)
+                    stored(sim, shared, &factor, unread, (spare, layout_of_blocks(spec, name)))
                 });
+                let factors = [a, b];
                 (PlacedMatrices::Spgemm { factors, c }, rows, left)
             }
         };
@@ -298,22 +299,22 @@ fn result_blocks<'h, C: Element>(
     (c, id, (Outcome::Blocks(host), values, 0))
 }
 
-/// A sparse factor with so many slots that no block has; at another buffer's address where the kernel reads nothing of it.
+/// A sparse factor with so many slots that no block has, its blocks in a layout; at another buffer's address where the kernel reads nothing of it.
 fn stored<'h>(
     sim: &mut Sim<'_>,
     shared: &mut Shared,
     sparse: &HostSparse<'h>,
     unread: Option<BufferId>,
-    spare: usize,
+    (spare, layout): (usize, Layout),
 ) -> Blocks<'h> {
     let HostSparse { structure, dtype, memory } = *sparse;
     let upload = || {
-        let mut values = memory.placed().1;
+        let mut values = memory.placed(layout).1;
         // Slots that no block has hold what no block holds.
         values.extend(vec![0xFF; values.len() / structure.nnzb() * spare]);
         sim.bytes(values)
     };
-    let key = std::ptr::from_ref(memory).cast();
+    let key = (std::ptr::from_ref(memory).cast(), layout);
     let values = unread.unwrap_or_else(|| *shared.values.entry(key).or_insert_with(upload));
     Blocks { structure, dtype, values, spare, is_written: false }
 }

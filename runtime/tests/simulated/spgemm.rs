@@ -1,9 +1,10 @@
 //! Products of two block-sparse matrices on the simulator: any shape and pattern, what is written where nothing is multiplied,
 //! epilogues, and what is refused.
 
-use bsr_runtime::simulated::{Options, Schedule};
-use bsr_runtime::{Bsr, Dense, Inputs, Layout, Pattern, Structure, reference};
-use half::f16;
+use bsr_codegen::Dtype;
+use bsr_runtime::simulated::{Options, Schedule, Simulated};
+use bsr_runtime::{Bsr, Dense, Element, Inputs, Layout, Pattern, Structure, e4m3, reference};
+use half::{bf16, f16};
 use proptest::prelude::*;
 
 use crate::kernel;
@@ -33,10 +34,10 @@ proptest! {
         (m, n, k) in (1usize..300, 1usize..150, 1usize..200),
         densities in (0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64),
         (seed, clusters) in (0u64..1000, 1u32..5),
-        knobs in 0usize..4,
+        knobs in 0usize..5,
     ) {
         let (bm, bn, bk) = ([64, 128, 256][bm], [16, 32, 64, 96][bn], [16, 24, 32, 64, 80][bk]);
-        let knobs = ["", ", split = 2", ", stages = 2, schedule = strided", ", pdl = early"][knobs];
+        let knobs = ["", ", split = 2", ", stages = 2, schedule = strided", ", pdl = early", ", b_layout = col"][knobs];
         let (a, b) = (blocks(m, k, (bm, bk), densities.0, seed), blocks(k, n, (bk, bn), densities.1, seed + 1));
         let options = Options { schedule: Schedule::Scrambled, seed, ..Options::default() };
         let spec = |op| format!("op = {op}, bm = {bm}, bn = {bn}, bk = {bk}{knobs}");
@@ -58,6 +59,61 @@ proptest! {
             prop_assert!(Bsr::from_structure(c, results.c).is_ok());
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Of 8-bit factors the blocks of B lie column by column, which is the launcher's business.
+    #[test]
+    fn any_shape_of_8_bits_is_right(
+        (bm, bn, bk) in (0usize..2, 0usize..4, 0usize..5),
+        (m, n, k) in (1usize..300, 1usize..150, 1usize..300),
+        densities in (0.0..=1.0f64, 0.0..=1.0f64, 0.0..=1.0f64),
+        (seed, clusters) in (0u64..1000, 1u32..5),
+        knobs in 0usize..5,
+    ) {
+        let (bm, bn, bk) = ([64, 128][bm], [16, 32, 64, 96][bn], [16, 48, 64, 96, 128][bk]);
+        let knobs = ["", "out = f16, split = 2", "out = f32, accumulate = promoted", "pdl = early", "pack = 2"][knobs];
+        let knobs = if knobs == "pack = 2" && bk < 64 { "" } else { knobs };
+        let a = Bsr::<e4m3>::generate(Pattern::Random(densities.0), m, k, (bm, bk), seed).unwrap();
+        let b = Bsr::<e4m3>::generate(Pattern::Random(densities.1), k, n, (bk, bn), seed + 1).unwrap();
+        let c = Pattern::Random(densities.2).structure(m, n, (bm, bn), seed + 2).unwrap();
+        let options = Options { schedule: Schedule::Scrambled, seed, ..Options::default() };
+        for op in ["dss", "sss"] {
+            let text = format!("op = {op}, bm = {bm}, bn = {bn}, bk = {bk}, dtype = e4m3, {knobs}");
+            let kernel = kernel(text.trim_end_matches([',', ' '])).with_clusters(clusters);
+            let wrong = match kernel.plan().spec().out {
+                Dtype::F16 => wrong::<f16>(&kernel, (&a, &b), &c, &options),
+                Dtype::F32 => wrong::<f32>(&kernel, (&a, &b), &c, &options),
+                _ => wrong::<bf16>(&kernel, (&a, &b), &c, &options),
+            };
+            prop_assert!(wrong.is_none(), "{}: {:?}", text, wrong);
+        }
+    }
+}
+
+/// What is wrong with a product, if something is.
+fn wrong<C: Element>(
+    kernel: &Simulated,
+    (a, b): (&Bsr<e4m3>, &Bsr<e4m3>),
+    c: &Structure,
+    options: &Options,
+) -> Option<String> {
+    let (spec, none, right) = (kernel.plan().spec(), Inputs::new(), b.to_dense(ROW));
+    let (judged, report) = if spec.op.stores_blocks() {
+        let all: Vec<usize> = (0..c.nnzb()).collect();
+        let want = reference::expected_blocks(spec, &a.to_dense(ROW), &right, c, &all, &none).unwrap();
+        let (results, report) = kernel.multiply::<C, _>((a, b, c), options).unwrap();
+        (want.verify_blocks(&results.c, None).err(), report)
+    } else {
+        let rows: Vec<usize> = (0..a.rows()).collect();
+        let want = reference::expected(spec, a, &right, &none, &rows, a.cols()).unwrap();
+        let (results, report) = kernel.multiply::<C, _>((a, b), options).unwrap();
+        (want.verify(&results.c, None).err(), report)
+    };
+    let finding = report.findings.first().map(ToString::to_string);
+    judged.map(|error| error.to_string()).or(finding)
 }
 
 /// Tiles of several blocks of C: whatever takes part in a stage, results are those of a dense factor.

@@ -36,6 +36,27 @@ const KNOBS: [&str; 9] = [
     "split = 3, swizzle = 64",
 ];
 
+/// B in blocks that are stored column by column.
+const BY_COLUMNS: [&str; 17] = [
+    "op = dss, bm = 128, bn = 128, bk = 128, dtype = e4m3",
+    "op = sss, bm = 128, bn = 128, bk = 128, dtype = e4m3, out = f16",
+    "op = dss, bm = 64, bn = 64, bk = 64, dtype = e5m2, out = f32",
+    "op = sss, bm = 64, bn = 64, bk = 32, a = e4m3, b = e5m2",
+    "op = sss, bm = 128, bn = 256, bk = 16, dtype = e4m3, accumulate = promoted",
+    "op = dss, bm = 128, bn = 256, bk = 32, dtype = e4m3, accumulate = promoted",
+    "op = dss, bm = 256, bn = 96, bk = 48, dtype = e4m3, scale = row_col",
+    "op = sss, bm = 512, bn = 256, bk = 208, dtype = e4m3, cluster = 2",
+    "op = sss, bm = 128, bn = 64, bk = 64, dtype = e4m3, scale = tensor, split = 3",
+    "op = dss, bm = 128, bn = 128, bk = 128, dtype = e4m3, pack = 2",
+    "op = sss, bm = 64, bn = 64, bk = 64, dtype = e4m3, pack = 4",
+    "op = dss, bm = 64, bn = 64, bk = 96, dtype = e4m3, pack = 3, out = f32, pdl = on",
+    "op = dss, bm = 64, bn = 64, bk = 128, dtype = e4m3, epilogue = \"|bias: Cols<f32>| relu(acc + bias)\"",
+    "op = dss, bm = 64, bn = 64, bk = 64, dtype = i8, scale = row_col, out = f16",
+    "op = dss, bm = 128, bn = 64, bk = 32, dtype = f32, tf32 = on, b_layout = col",
+    "op = dss, bm = 128, bn = 128, bk = 40, b_layout = col, pdl = early",
+    "op = sss, bm = 64, bn = 64, bk = 64, dtype = bf16, b_layout = col, pack = 4",
+];
+
 /// Tiles of several blocks of C.
 const SHARED: [&str; 16] = [
     "op = sss, bm = 64, bn = 64, bk = 64, pack = 4",
@@ -56,13 +77,18 @@ const SHARED: [&str; 16] = [
     "op = sss, bm = 128, bn = 64, bk = 64, pack = 2, epilogue = \"|x: Bsr<f16>, alpha: f32| alpha * acc * x\"",
 ];
 
-const REFUSED: [&str; 20] = [
+const REFUSED: [&str; 25] = [
     "op = dss, bm = 64, bn = 64, bk = 112, pack = 4",
     "op = sss, bm = 64, bn = 64, bk = 64, pack = 2, split = 3",
     "op = dss, bm = 32, bn = 64, bk = 64",
     "op = dss, bm = 64, bn = 40, bk = 64",
     "op = dss, bm = 64, bn = 64, bk = 20",
-    "op = dss, bm = 64, bn = 64, bk = 64, dtype = e4m3",
+    "op = dss, bm = 64, bn = 64, bk = 64, dtype = e4m3, b_layout = row",
+    "op = dss, bm = 64, bn = 64, bk = 64, dtype = e4m3, scale = block",
+    "op = dss, bm = 128, bn = 256, bk = 208, dtype = e4m3, accumulate = promoted",
+    "op = sss, bm = 64, bn = 64, bk = 64, dtype = e4m3, scale = row_col",
+    "op = sss, bm = 64, bn = 64, bk = 64, dtype = e4m3, scale = tensor, pack = 2",
+    "op = dss, bm = 64, bn = 64, bk = 64, dtype = f32, tf32 = on",
     "op = dss, bm = 64, bn = 64, bk = 64, dtype = f32",
     "op = dss, bm = 64, bn = 64, bk = 64, transpose = on",
     "op = dss, bm = 64, bn = 64, bk = 64, swap = on",
@@ -70,7 +96,7 @@ const REFUSED: [&str; 20] = [
     "op = dss, bm = 64, bn = 64, bk = 64, batch = on",
     "op = dss, bm = 64, bn = 64, bk = 64, permute = on",
     "op = dss, bm = 64, bn = 64, bk = 64, cluster = 2",
-    "op = dss, bm = 64, bn = 64, bk = 64, b_layout = col",
+    "op = dss, bm = 64, bn = 64, bk = 64, a_layout = col",
     "op = sss, bm = 64, bn = 64, bk = 64, c_layout = col",
     "op = sss, bm = 64, bn = 64, bk = 64, epilogue = \"|x: Dense<f16>| acc + x\"",
     "op = sss, bm = 64, bn = 64, bk = 64, epilogue = \"|bias: Cols<f32>| acc + bias\"",
@@ -102,7 +128,7 @@ fn matrix() -> Vec<Plan> {
         let (op, epilogue) = EPILOGUES[i % EPILOGUES.len()];
         plans.extend(try_plan(&joined(&[&format!("op = {op}"), &block, epilogue])).ok());
     }
-    plans.extend(SHARED.into_iter().map(plan));
+    plans.extend(SHARED.into_iter().chain(BY_COLUMNS).map(plan));
     plans
 }
 
@@ -128,6 +154,8 @@ fn text() {
     let [dense, blocks] = [whole, &whole.replace("dss", "sss")].map(|text| plan(text).ptx());
     let quadrants = plan("op = dss, bm = 64, bn = 64, bk = 64, pack = 4").ptx();
     golden("spgemm_quadrants", section(quadrants.text(), "Producer"));
+    let [rows, columns] = ["row", "col"].map(|layout| plan(&format!("{whole}, b_layout = {layout}")).ptx());
+    golden("spgemm_by_columns", &added(columns.text(), rows.text()));
     golden("spgemm_blocks", &added(blocks.text(), dense.text()));
 }
 
@@ -147,6 +175,13 @@ fn maps_are_those_of_stored_blocks() {
             (map("map_b").strides_bytes[0], map("map_c").dims, map("map_c").strides_bytes[0]),
             (192, [700, 1000, 1], 1408)
         );
+        let columns = plan(&format!("op = dss, bm = 128, bn = 96, {spec}, b_layout = col")).launch(&problem, [1, 1]);
+        let depth = dims[0][0];
+        let Some(Argument::Map(of_b)) = columns.parameters.iter().find(|of| of.name == "map_b").map(|of| of.argument)
+        else {
+            panic!("no map of B")
+        };
+        assert_eq!((of_b.rank, of_b.dims[..2].to_vec()), (2, vec![depth, problem.k / depth * 96]), "{spec}");
         let lists = launch.parameters.iter().filter(|of| matches!(of.argument, Argument::ColIdx | Argument::BlockIdx));
         assert_eq!(lists.count(), 2);
     }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::rc::Rc;
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, Layout};
 use cudarc::cusparse::sys::{self, cudaDataType, cusparseOperation_t, cusparseSpMMAlg_t};
 
 use super::descriptors::{DenseMatrix, SparseMatrix, SquareBlocks, check, pointer};
@@ -159,6 +159,9 @@ fn blocks<T: Element + Plain>(format: Format, a: &DeviceBsr<T>) -> Result<Square
     let refused = |why: String| Err(GpuError::CusparseProblem { format: format.as_str(), why });
     if !matches!(T::DTYPE, Dtype::F16 | Dtype::BF16) {
         return refused(format!("it has f16 and bf16, this is {}", T::DTYPE));
+    }
+    if a.untyped().layout != Layout::RowMajor {
+        return refused("its blocks are row by row, and these are column by column".to_owned());
     }
     if bm != bk {
         return refused(format!("blocks must be square, these are {bm} x {bk}"));

@@ -7,7 +7,7 @@ use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, DeviceVector, Stream, Upl
 use bsr_runtime::reference::{self, Fused};
 use bsr_runtime::simulated::{Options, Schedule, Simulated};
 use bsr_runtime::typed::{Number, Typed, with_types};
-use bsr_runtime::{Bsr, Inputs, Layout, Pattern, Structure};
+use bsr_runtime::{Bsr, Inputs, Layout, Pattern, Scales, Structure};
 use rayon::prelude::*;
 
 use crate::case::{Failure, parse, plan};
@@ -36,7 +36,7 @@ impl fmt::Display for Row {
 type Case = (&'static str, (usize, usize, usize), [f64; 3]);
 
 /// Whole and ragged, gathered and divided blocks, every kind of epilogue, divided K, clusters; empty and full factors.
-const ROWS: [Case; 34] = [
+const ROWS: [Case; 54] = [
     ("op = sss, bm = 64, bn = 64, bk = 64, pack = 4", (700, 500, 600), [0.25, 0.25, 0.6]),
     ("op = sss, bm = 64, bn = 64, bk = 32, pack = 2, out = f32", (333, 500, 600), [0.5, 0.25, 0.6]),
     ("op = dss, bm = 128, bn = 128, bk = 128", (512, 512, 512), [0.5, 0.5, 1.0]),
@@ -76,6 +76,30 @@ const ROWS: [Case; 34] = [
         (300, 300, 300),
         [0.5, 0.5, 0.5],
     ),
+    ("op = dss, bm = 128, bn = 128, bk = 128, dtype = e4m3", (512, 512, 512), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 128, bn = 128, bk = 128, dtype = e4m3, out = f16", (500, 300, 700), [0.5, 0.5, 0.6]),
+    ("op = dss, bm = 64, bn = 64, bk = 64, dtype = e5m2, out = f32", (500, 300, 700), [0.5, 0.25, 1.0]),
+    ("op = sss, bm = 64, bn = 64, bk = 32, a = e4m3, b = e5m2", (333, 500, 600), [0.5, 0.25, 0.6]),
+    ("op = dss, bm = 256, bn = 96, bk = 48, dtype = e4m3, out = f16", (600, 300, 500), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 128, bn = 256, bk = 16, dtype = e4m3, accumulate = promoted", (300, 600, 400), [0.6, 0.6, 0.6]),
+    ("op = dss, bm = 512, bn = 128, bk = 64, dtype = e4m3, cluster = 2", (1030, 260, 500), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 512, bn = 256, bk = 208, dtype = e4m3, cluster = 2", (1030, 700, 900), [0.5, 0.5, 0.5]),
+    ("op = dss, bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = tensor", (300, 300, 500), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 128, bn = 64, bk = 64, dtype = e4m3, scale = tensor", (300, 300, 500), [0.5, 0.5, 0.6]),
+    ("op = dss, bm = 128, bn = 64, bk = 96, dtype = e4m3, scale = row_col", (333, 300, 500), [0.5, 0.5, 1.0]),
+    ("op = dss, bm = 128, bn = 64, bk = 64, dtype = e4m3, split = 3, stages = 2", (300, 200, 2000), [0.7, 0.7, 1.0]),
+    ("op = dss, bm = 128, bn = 128, bk = 128, dtype = e4m3, pack = 2", (700, 500, 600), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 64, bn = 64, bk = 64, dtype = e4m3, pack = 4", (700, 500, 600), [0.25, 0.25, 0.6]),
+    (
+        "op = dss, bm = 64, bn = 64, bk = 96, dtype = e4m3, pack = 3, out = f32, pdl = on",
+        (300, 500, 900),
+        [0.4, 0.4, 1.0],
+    ),
+    ("op = dss, bm = 64, bn = 64, bk = 64, dtype = i8, scale = row_col, out = f32", (300, 300, 500), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 64, bn = 64, bk = 64, dtype = i8", (300, 300, 500), [0.5, 0.5, 0.6]),
+    ("op = dss, bm = 128, bn = 64, bk = 32, dtype = f32, tf32 = on, b_layout = col", (300, 200, 500), [0.5, 0.5, 1.0]),
+    ("op = dss, bm = 128, bn = 128, bk = 40, b_layout = col", (300, 300, 500), [0.5, 0.5, 1.0]),
+    ("op = sss, bm = 64, bn = 64, bk = 64, dtype = bf16, b_layout = col, pack = 4", (700, 500, 600), [0.25, 0.25, 0.6]),
     ("op = dss, bm = 128, bn = 128, bk = 64, beta = on", (300, 300, 300), [0.5, 0.5, 1.0]),
     (
         "op = dss, bm = 128, bn = 64, bk = 64, epilogue = \"|bias: Rows<f32>, gate: Cols<f32>| (acc * gate + bias, row_max(acc))\"",
@@ -119,10 +143,12 @@ impl Row {
         let [of_a, of_b, of_c] = self.parts.map(Pattern::Random);
         let a = Bsr::<A>::generate(of_a, m, k, (bm, bk), 1)?;
         let b = Bsr::<B>::generate(of_b, k, n, (bk, bn), 2)?;
+        let scales = Scales::random(spec.scale, a.structure(), n, 5);
         let (left, right) = (a.to_dense(Layout::RowMajor), b.to_dense(Layout::RowMajor));
         if !spec.op.stores_blocks() {
             let program = spec.epilogue.map(|epilogue| epilogue.program());
             let inputs = program.map(|program| Inputs::random(program, (m, n), spec.c_layout, 3)).unwrap_or_default();
+            let inputs = inputs.scales(scales);
             let all: Vec<usize> = (0..m).collect();
             let want = reference::expected(spec, &a, &right, &inputs, &all, k)?;
             return Ok(Drawn { a, b, c: None, inputs, want });
@@ -130,6 +156,7 @@ impl Row {
         let c = of_c.structure(m, n, (bm, bn), 4)?;
         let program = spec.epilogue.map(|epilogue| epilogue.program());
         let inputs = program.map(|program| Inputs::random_blocks(program, &c, 3)).unwrap_or_default();
+        let inputs = inputs.scales(scales);
         let all: Vec<usize> = (0..c.nnzb()).collect();
         let want = reference::expected_blocks(spec, &left, &right, &c, &all, &inputs)?;
         Ok(Drawn { a, b, c: Some(c), inputs, want })
@@ -175,7 +202,7 @@ impl Typed for Check<'_> {
         let Self(device, row) = self;
         let launcher = load(device, &row.spec)?;
         let Drawn { a, b, c, inputs, want } = row.drawn::<A, B>()?;
-        let (a, b) = (DeviceBsr::upload(device, &a)?, DeviceBsr::upload(device, &b)?);
+        let (a, b) = (DeviceBsr::upload(device, &a)?, DeviceBsr::upload_in(device, &b, row.spec.b_layout)?);
         let uploaded = UploadedInputs::upload(device, &inputs)?;
         let mut second = want.rows.as_ref().map(|_| DeviceVector::<f32>::zeros(device, a.rows())).transpose()?;
         let stream = Stream::new(device)?;

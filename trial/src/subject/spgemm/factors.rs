@@ -6,7 +6,7 @@ use bsr_runtime::{Bsr, Dense, Inputs, Layout, Structure, reference};
 
 use super::patterns::Patterns;
 use crate::Failure;
-use crate::problem::inputs;
+use crate::problem::{inputs, scales};
 use crate::verify::{Expected, RowChoice, Rows, longest_sum};
 
 /// The factors, where the blocks of a sparse C are, and what its kernel reads besides.
@@ -33,9 +33,10 @@ impl<A: Number, B: Number> Factors<A, B> {
         let b = Bsr::from_dense_mask(whole, b.block(), &flags(&b))?;
         let right = b.to_dense(Layout::RowMajor);
         let sizes = (a.rows(), b.cols());
+        let scales = scales::<A, B>(spec.scale, a.structure(), sizes.1, seed)?;
         let (inputs, expected) = match &c {
             None => {
-                let inputs = inputs(spec, sizes, None, seed);
+                let inputs = inputs(spec, sizes, None, seed).scales(scales);
                 let rows = Rows::choose(spec, a.structure(), sizes, choice);
                 let longest = longest_sum(spec, a.structure());
                 let want = reference::expected(spec, &a, &right, &inputs, &rows.list, longest)?;
@@ -43,7 +44,7 @@ impl<A: Number, B: Number> Factors<A, B> {
             }
             Some(c) => {
                 let drawn = |epilogue: Epilogue| Inputs::random_blocks(epilogue.program(), c, seed);
-                let inputs = spec.epilogue.map(drawn).unwrap_or_default();
+                let inputs = spec.epilogue.map(drawn).unwrap_or_default().scales(scales);
                 let rows = Rows::of_blocks(spec, c, a.cols(), choice);
                 let left = a.to_dense(Layout::RowMajor);
                 let want = reference::expected_blocks(spec, &left, &right, c, &rows.list, &inputs)?;

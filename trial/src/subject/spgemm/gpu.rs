@@ -64,7 +64,8 @@ struct OnDevice<A: Number, B: Number> {
 fn factors<A: Number, B: Number>(operands: &mut Operands, spec: &KernelSpec) -> Result<Rc<OnDevice<A, B>>, Failure> {
     let KernelSpec { op, bm, bn, bk, .. } = *spec;
     let fused = spec.epilogue.map(|epilogue| (epilogue, spec.out, spec.c_layout));
-    operands.once("pairs", (A::DTYPE, B::DTYPE, bm, bn, bk, op, fused, reference::rounding(spec)), |this| {
+    let kind = (spec.b_layout, spec.scale, fused, reference::rounding(spec));
+    operands.once("pairs", (A::DTYPE, B::DTYPE, bm, bn, bk, op, kind), |this| {
         this.step("drawing the factors".to_owned());
         let (a, _) = this.problem().sparse::<A>(spec)?;
         let whole = this.host_dense::<B>(spec)?;
@@ -73,7 +74,8 @@ fn factors<A: Number, B: Number>(operands: &mut Operands, spec: &KernelSpec) -> 
         let pairs = patterns.pairs(a.structure())?;
         this.step(format!("reference of {pairs} pairs of blocks in f64"));
         let host = Factors::new(spec, (a, &*whole), patterns, seed, this.rows())?;
-        let (a, b) = (DeviceBsr::upload(this.device(), &host.a)?, DeviceBsr::upload(this.device(), &host.b)?);
+        let a = DeviceBsr::upload(this.device(), &host.a)?;
+        let b = DeviceBsr::upload_in(this.device(), &host.b, spec.b_layout)?;
         let inputs = UploadedInputs::upload(this.device(), &host.inputs)?;
         Ok(OnDevice { host, a, b, pairs, inputs })
     })

@@ -10,7 +10,9 @@ mod producer;
 mod quadrants;
 mod scale;
 mod staging;
+mod step;
 mod store;
+mod stored;
 mod sums;
 mod work_tile;
 

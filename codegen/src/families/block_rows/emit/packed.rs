@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
+use super::step::Step;
 use super::{producer, quadrants};
-use crate::hopper::tma::Load;
 use crate::plan::SharedColumns;
 
 /// The part of the context that such kernels have beside the others.
@@ -42,36 +42,11 @@ struct Member {
     a_row_at: u32,
 }
 
-/// One stage that the producer fills.
-#[derive(Clone, Debug, Serialize)]
-struct Step {
-    label: String,
-    comment: String,
-    /// Bytes of one block's part, and of B's.
-    a_bytes: u32,
-    b_bytes: u32,
-    loads: Vec<Load>,
-}
-
 impl Packed {
     pub(super) fn new(plan: &BlockRowsPlan) -> Option<Self> {
-        let (t, k) = (&plan.tiling, &plan.kloop);
+        let t = &plan.tiling;
         let member =
             |number: u32| Member { number, bit: 1 << number, c_row_at: 16 + 4 * number, a_row_at: 32 + 4 * number };
-        let step = |step: u32| {
-            let comment = match k.steps {
-                1 => format!("The block's {} of K.", k.last),
-                _ => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
-            };
-            let unloaded = if step + 1 == k.steps { plan.b.unloaded_bytes(k) } else { 0 };
-            Step {
-                label: format!("$empty_{step}"),
-                comment,
-                a_bytes: plan.a.bytes() / t.pack,
-                b_bytes: plan.b.bytes() - unloaded,
-                loads: producer::packed_loads(plan, step),
-            }
-        };
         let sums = super::sums::sums(plan);
         (t.pack > 1).then(|| Self {
             mask_bits: SharedColumns::MASK_BITS,
@@ -86,7 +61,7 @@ impl Packed {
             row_bytes: quadrants::row_bytes(plan),
             quadrants: plan.has_quadrants().then(|| t.wg_m / plan.view.rows),
             zero: if sums.is_f32() { "mov.f32" } else { "mov.u32" },
-            steps: (0..k.steps).map(step).collect(),
+            steps: Step::all(plan, 1, |step| producer::packed_loads(plan, step)),
         })
     }
 }

@@ -4,6 +4,8 @@
 use serde::Serialize;
 
 use super::super::plan::BlockRowsPlan;
+use super::step::Step;
+use super::stored::{self, ColumnBox};
 use crate::hopper::tma::{Load, Offset, constant, offset};
 use crate::plan::{Major, SharedPairs};
 
@@ -41,17 +43,6 @@ struct Block {
     lead: &'static str,
 }
 
-/// One stage that the producer fills.
-#[derive(Clone, Debug, Serialize)]
-struct Step {
-    label: String,
-    comment: String,
-    /// Bytes of a block of A, and of B.
-    a_bytes: u32,
-    b_bytes: u32,
-    loads: Vec<Load>,
-}
-
 impl Pairs {
     pub(super) fn new(plan: &BlockRowsPlan) -> Option<Self> {
         let form = plan.shared_pairs()?;
@@ -64,10 +55,11 @@ impl Pairs {
             bit: 1 << row,
             lead: LEAD_A[row as usize],
         };
+        let (name, lines) = stored::lines(plan);
         let of_b = |column: u32| Block {
             number: now(1 + form.rows + column),
-            at: format!("%r_b_k{column}"),
-            lines: plan.view.depth,
+            at: format!("{name}{column}"),
+            lines,
             bit: 1 << (SharedPairs::COLUMN_BIT + column),
             lead: LEAD_B[column as usize],
         };
@@ -78,7 +70,13 @@ impl Pairs {
             rows: (1 << form.rows) - 1,
             columns: ((1 << form.columns) - 1) << SharedPairs::COLUMN_BIT,
             blocks: (0..form.rows).map(of_a).chain((0..form.columns).map(of_b)).collect(),
-            steps: (0..plan.kloop.steps).map(|step| fill(plan, &form, step)).collect(),
+            steps: Step::all(plan, form.columns, |step| {
+                let of_b = match plan.b.major {
+                    Major::K => columns_of_b(plan, step),
+                    Major::Mn => rows_of_b(plan, &form, step),
+                };
+                loads_a(plan, &form, step).chain(of_b).collect()
+            }),
         })
     }
 }
@@ -86,21 +84,6 @@ impl Pairs {
 /// The predicates of loads of blocks of A, by their block rows, and of blocks of B, by their block columns.
 const LEAD_A: [&str; 4] = ["%p_lead_a0", "%p_lead_a1", "%p_lead_a2", "%p_lead_a3"];
 const LEAD_B: [&str; 4] = ["%p_lead_b0", "%p_lead_b1", "%p_lead_b2", "%p_lead_b3"];
-
-fn fill(plan: &BlockRowsPlan, form: &SharedPairs, step: u32) -> Step {
-    let k = &plan.kloop;
-    let unloaded = if step + 1 == k.steps { plan.b.unloaded_bytes(k) } else { 0 };
-    Step {
-        label: format!("$empty_{step}"),
-        comment: match k.steps {
-            1 => format!("The block's {} of K.", k.last),
-            _ => format!("K {} to {} of the block.", step * k.k_step, step * k.k_step + k.width(step) - 1),
-        },
-        a_bytes: form.bytes.0,
-        b_bytes: (plan.b.bytes() - unloaded) / form.columns,
-        loads: loads_a(plan, form, step).chain(loads_b(plan, form, step)).collect(),
-    }
-}
 
 fn loads_a<'p>(plan: &'p BlockRowsPlan, form: &SharedPairs, step: u32) -> impl Iterator<Item = Load> + use<'p> {
     let (a, rows) = (&plan.a, plan.a.rows / form.rows);
@@ -116,22 +99,34 @@ fn loads_a<'p>(plan: &'p BlockRowsPlan, form: &SharedPairs, step: u32) -> impl I
     })
 }
 
-fn loads_b<'p>(plan: &'p BlockRowsPlan, form: &SharedPairs, step: u32) -> impl Iterator<Item = Load> + use<'p> {
+/// The blocks of B that are stored row by row.
+fn rows_of_b(plan: &BlockRowsPlan, form: &SharedPairs, step: u32) -> Vec<Load> {
     let (b, width, k_start) =
         (&plan.b, plan.b.panels * plan.b.span_elements() / form.columns, step * plan.kloop.k_step);
     let parts = b.parts(plan.kloop.width(step));
-    debug_assert_eq!(b.major, Major::Mn);
-    (0..b.loads.0).flat_map(move |panel| {
-        (0..parts).map(move |part| {
-            let (column, inner) = (panel * b.span_elements() / width, panel * b.span_elements() % width);
-            let mut offsets = vec![];
-            let at = plan.memory.b_offset + panel * b.panel_bytes() + part * b.box_rows * b.span;
-            let destination = offset("%r_stage_at", at, "%r_box_at", &mut offsets);
-            let inner = constant(inner, "%r_inner", &mut offsets);
-            let k = offset(&format!("%r_b_k{column}"), k_start + part * b.box_rows, "%r_outer", &mut offsets);
-            load("%rd_map_b", (destination, format!("{inner}, {k}")), LEAD_B[column as usize], offsets)
-        })
-    })
+    let load = |(panel, part): (u32, u32)| {
+        let (column, inner) = (panel * b.span_elements() / width, panel * b.span_elements() % width);
+        let mut offsets = vec![];
+        let at = plan.memory.b_offset + panel * b.panel_bytes() + part * b.box_rows * b.span;
+        let destination = offset("%r_stage_at", at, "%r_box_at", &mut offsets);
+        let inner = constant(inner, "%r_inner", &mut offsets);
+        let k = offset(&format!("%r_b_k{column}"), k_start + part * b.box_rows, "%r_outer", &mut offsets);
+        load("%rd_map_b", (destination, format!("{inner}, {k}")), LEAD_B[column as usize], offsets)
+    };
+    (0..b.loads.0).flat_map(|panel| (0..parts).map(move |part| (panel, part))).map(load).collect()
+}
+
+/// Those that are stored column by column.
+fn columns_of_b(plan: &BlockRowsPlan, step: u32) -> Vec<Load> {
+    let (name, width) = stored::lines(plan);
+    let load = |part: ColumnBox| {
+        let (block, within) = (part.column / width, part.column % width);
+        let mut offsets = vec![];
+        let destination = offset("%r_stage_at", plan.memory.b_offset + part.at, "%r_box_at", &mut offsets);
+        let coordinates = part.coordinates(&format!("{name}{block}"), within, &mut offsets);
+        load("%rd_map_b", (destination, coordinates), LEAD_B[block as usize], offsets)
+    };
+    stored::boxes(plan, step).map(load).collect()
 }
 
 fn load(

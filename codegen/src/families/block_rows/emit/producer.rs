@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use super::super::plan::operand::stored_by_columns;
 use super::super::plan::{BlockRowsPlan, SCALE_COLUMNS, Share, packed};
 use super::scale::Factors;
+use super::stored::{self, ColumnBox};
 use crate::hopper::OperandTile;
 use crate::hopper::tma::{Load, Offset, constant, offset};
 use crate::plan::Major;
@@ -30,8 +32,10 @@ pub(super) struct Producer {
     pairs: Option<u32>,
     /// Rows of a block that the second index finds: what a tile keeps of its row is the place within a block.
     slice_of: Option<u32>,
-    /// Elements of K in a block.
-    depth: u32,
+    /// The register of a block's place along the lines of B's map, but for the number of its sub-stage, and the lines of a
+    /// block: elements of K, but of blocks stored by columns.
+    b_at: &'static str,
+    b_lines: u32,
     /// A coordinate outside every matrix: TMA fills with zeros. Another one, along the K of a block.
     outside: u32,
     outside_k: u32,
@@ -90,6 +94,7 @@ impl Producer {
     pub(super) fn new(plan: &BlockRowsPlan) -> Self {
         let k = &plan.kloop;
         let (reads_block_columns, index) = (plan.view.reads_block_columns(), index_words(plan));
+        let (b_at, b_lines) = stored::lines(plan);
         let sub_stage = |number: u32| SubStage {
             number,
             index: if number == 0 { "%r_j" } else { "%r_t" },
@@ -111,7 +116,8 @@ impl Producer {
             pairs: plan.spec.op.is_of_pairs().then_some(plan.view.rows / plan.a.rows_per_line),
             // The row of a batch's work tile is the place within a block already.
             slice_of: (index.is_some() && !plan.spec.batch.is_on()).then_some(plan.view.rows),
-            depth: plan.view.depth,
+            b_at,
+            b_lines,
             outside: TileScheduler::OUTSIDE,
             outside_k: plan.view.depth * plan.a.rows_per_line,
             factors: Factors::new(plan),
@@ -128,7 +134,10 @@ fn fill(plan: &BlockRowsPlan, step: u32) -> Step {
             Major::K => loads_a(plan, step, sub_stage),
             Major::Mn => loads_a_transposed(plan, step, sub_stage),
         });
-        loads.extend(loads_b(plan, step, sub_stage));
+        loads.extend(match stored_by_columns(&plan.spec) {
+            true => columns_of_b(plan, step, sub_stage),
+            false => loads_b(plan, step, sub_stage),
+        });
     }
     let k = &plan.kloop;
     let bytes = |tile: &OperandTile| {
@@ -251,6 +260,24 @@ fn loads_b(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
         loads.push(load(map, rank, (destination, coordinates), shared, plan, offsets));
     }
     loads
+}
+
+/// A block of a sparse B that is stored column by column. CTAs that share it have a part of its columns each.
+fn columns_of_b(plan: &BlockRowsPlan, step: u32, sub_stage: u32) -> Vec<Load> {
+    let (b, shared) = (&plan.b, plan.tiling.share == Share::B);
+    let block = format!("{}{sub_stage}", stored::lines(plan).0);
+    let load = |part: ColumnBox| {
+        let mut offsets = vec![];
+        let at = plan.memory.b_offset + sub_stage * b.bytes() + part.at;
+        let destination = destination(at, shared, &mut offsets);
+        if shared {
+            offsets.push(Offset::new("%r_outer", &block, "%r_b_col_shift"));
+        }
+        let line = if shared { "%r_outer" } else { &block };
+        let coordinates = part.coordinates(line, part.column, &mut offsets);
+        load("%rd_map_b".to_owned(), 2, (destination, coordinates), shared, plan, offsets)
+    };
+    stored::boxes(plan, step).map(load).collect()
 }
 
 fn grid(tile: &OperandTile, width: u32) -> impl Iterator<Item = (u32, u32)> {

@@ -84,16 +84,21 @@ fn check_result(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
 }
 
-/// Factors of rows and of blocks are those of a sparse A.
+/// Factors of blocks are those of a sparse A and a dense B, and those of rows and columns need a tile's place in C.
 fn check_scale(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if spec.op != Op::Dsd && matches!(spec.scale, Scale::RowCol | Scale::Block) {
-        errors.push(PlanError::new(
-            "scale",
-            format!("scale = {} is not supported for {}", spec.scale, spec.op),
-            "factors per row and per block are supported for a sparse A; one factor per matrix works with any product",
-            "scale = tensor, or op = dsd",
-        ));
-    }
+    let why = match (spec.op, spec.scale) {
+        (_, Scale::Unscaled | Scale::Tensor) | (Op::Dsd, _) | (Op::Dss, Scale::RowCol) => return,
+        (Op::Dss, _) => "factors of blocks are listed with the blocks of a row of A, and pairs have their own lists",
+        (Op::Sss, _) => "a work tile has the place of a block among C's values, and not its row and column",
+        _ => "factors per row and per block are supported for a sparse A; one factor per matrix works with any product",
+    };
+    let or_rows = if spec.op == Op::Dss { "scale = row_col" } else { "op = dsd" };
+    errors.push(PlanError::new(
+        "scale",
+        format!("scale = {} is not supported for {}", spec.scale, spec.op),
+        why,
+        format!("scale = tensor, or {or_rows}"),
+    ));
 }
 
 /// The arguments of a problem of a batch are in its tensor maps and its work tiles.

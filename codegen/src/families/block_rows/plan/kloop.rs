@@ -4,7 +4,7 @@ use crate::hopper::wgmma_k;
 use crate::plan::KLoop;
 use crate::plan::SparseTimesDense;
 use crate::plan::{PlanError, PlanErrors};
-use crate::{KernelSpec, Scale};
+use crate::{Accumulate, KernelSpec, Scale};
 
 /// Bytes of K that a stage holds when the plan decides: one swizzle span.
 pub(crate) const DEEP: u32 = 128;
@@ -12,10 +12,12 @@ pub(crate) const DEEP: u32 = 128;
 pub(crate) const SHALLOW: u32 = 64;
 /// Most blocks that one stage gathers: each takes registers of the producer, more so where its B has a tensor map to
 /// choose; and one with factors of its own is promoted by itself, of which two in a row take more registers of a consumer
-/// than there are.
+/// than there are. Of pairs that are promoted each block has two places to load from.
 fn most_blocks(spec: &KernelSpec, view: &SparseTimesDense) -> u32 {
+    let is_promoted = spec.accumulate == Some(Accumulate::Promoted);
     match (spec.scale, view.depth.is_multiple_of(wgmma_k(spec.a))) {
         (Scale::Block, _) => 1,
+        _ if spec.op.is_of_pairs() && is_promoted => 2,
         (_, true) => 8,
         (_, false) => 4,
     }
@@ -59,6 +61,7 @@ pub(crate) fn plan(spec: &KernelSpec, view: &SparseTimesDense, depth_bytes: u32,
                     match most_blocks(spec, view) {
                         8 => "1, 2, 4 or 8 blocks",
                         4 => "1, 2 or 4 blocks",
+                        2 => "1 or 2 blocks",
                         _ => "1 block with its own factors",
                     }
                 ),

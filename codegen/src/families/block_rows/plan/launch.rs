@@ -1,5 +1,6 @@
 //! The parameters of a launch: tensor maps of A, B and C, the work plan, the scales.
 
+use super::operand::stored_by_columns;
 use super::tiling::Share;
 use super::{BlockRowsPlan, quadrants};
 use crate::Scale;
@@ -155,10 +156,17 @@ impl BlockRowsPlan {
         self.view.reads_block_columns() || self.spec.op.is_of_pairs() && self.tiling.pack == 1
     }
 
-    /// The problem as B's tensor map describes it: of a sparse B the lines of its stored blocks.
+    /// The problem as B's tensor map describes it: of a sparse B the lines of its stored blocks, which are their rows, or
+    /// their columns.
     fn factor(&self, problem: &Problem) -> Problem {
-        let bn = u64::from(self.spec.bn);
-        if self.spec.op.is_of_pairs() { Problem { n: bn, ldb: bn, ..*problem } } else { *problem }
+        let [bn, bk] = [self.spec.bn, self.spec.bk].map(u64::from);
+        match self.spec.op.is_of_pairs() {
+            false => *problem,
+            true if stored_by_columns(&self.spec) => {
+                Problem { k: bk, n: (problem.k / bk * bn).max(1), ldb: bk, ..*problem }
+            }
+            true => Problem { n: bn, ldb: bn, ..*problem },
+        }
     }
 
     /// The tensor maps of one problem: A, B, C, and what is left of B.

@@ -7,7 +7,7 @@ mod kloop;
 mod launch;
 mod layout;
 mod memory;
-mod operand;
+pub(crate) mod operand;
 pub(crate) mod packed;
 mod pairs;
 mod precision;

@@ -52,7 +52,8 @@ pub(crate) fn plan_b(
 ) -> OperandTile {
     let parts = if tiling.share == Share::B { tiling.cluster } else { 1 };
     let element = view.dense_type.bytes();
-    let by_block = kloop.padded(wgmma_k(spec.a));
+    // The map of blocks by columns ends where a block's K does.
+    let by_block = kloop.padded(wgmma_k(spec.a)) && !stored_by_columns(spec);
     match view.dense {
         Layout::RowMajor => {
             let span = span(spec, box_columns(tiling.wg_n) * element, errors);
@@ -62,8 +63,9 @@ pub(crate) fn plan_b(
             let span = span(spec, kloop.k_step * element, errors);
             let panels = (kloop.k_step * element).div_ceil(span);
             let rows = tiling.cta_n / parts;
-            let boxes = rows.div_ceil(arch.tma_box);
-            let box_rows = rows / boxes;
+            // Of several blocks of B in a tile each has boxes of its own.
+            let of_block = rows.min(spec.bn);
+            let box_rows = of_block / of_block.div_ceil(arch.tma_box);
             OperandTile {
                 major: Major::K,
                 element,
@@ -72,11 +74,16 @@ pub(crate) fn plan_b(
                 panels,
                 box_rows,
                 rows_per_line: 1,
-                loads: (panels, boxes),
+                loads: (panels, rows / box_rows),
                 by_block,
             }
         }
     }
+}
+
+/// Whether B is in blocks each of which is stored column by column.
+pub(crate) fn stored_by_columns(spec: &KernelSpec) -> bool {
+    spec.op.is_of_pairs() && spec.b_layout == Layout::ColMajor
 }
 
 /// An MN-major tile of `extent` rows or columns, of which a CTA loads one of `parts`.

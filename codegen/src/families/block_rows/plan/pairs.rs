@@ -1,9 +1,9 @@
 //! Products of two block-sparse matrices. A tile is a slice of a block of C, and what it multiplies is a list of pairs of
-//! stored blocks. So B is dense to the kernel: its blocks one below another, `bn` wide, with a second index for A's blocks.
+//! stored blocks. So B is dense to the kernel: its blocks one below another, `bn` wide, with a second index for A's blocks. With
+//! `b_layout = col` each block is stored column by column, and what is one below another are lines of `bk`.
 
 use super::tiling::{FULL, Share, Tiling};
 use crate::epilogue::InputKind;
-use crate::hopper::factors::along_k;
 use crate::plan::{KLoop, PlanError, PlanErrors};
 use crate::{KernelSpec, Layout};
 
@@ -16,13 +16,6 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         errors.push(PlanError::new(key, fact, why.to_owned(), help.to_owned()));
     };
     let not = |what: &str| format!("{what} is not supported with op = {}", spec.op);
-    for key in ["a", "b"] {
-        let dtype = if key == "a" { spec.a } else { spec.b };
-        if let Some(what) = along_k(spec, dtype) {
-            let why = format!("WGMMA reads {what} along K only, and the rows of B's stored blocks run along N");
-            refuse(key, not(&format!("{key} = {dtype}")), &why, &format!("{} = f16", spec.type_key(key)));
-        }
-    }
     if spec.transpose.is_on() {
         let why = "pairs are listed of block rows of A and block columns of B as they are stored";
         refuse("transpose", not("transpose = on"), why, "transpose = off, with A stored transposed");
@@ -44,14 +37,9 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         let why = "the lists of a batch have one index for each problem, and pairs have two";
         refuse("batch", not("batch = on"), why, "batch = off");
     }
-    let layouts = [
-        ("a_layout", spec.a_layout, Layout::RowMajor),
-        ("b_layout", spec.b_layout, spec.b.default_b_layout()),
-        ("c_layout", spec.c_layout, Layout::RowMajor),
-    ];
-    let in_blocks = if spec.op.stores_blocks() { 3 } else { 2 };
-    for (key, layout, default) in &layouts[..in_blocks] {
-        if layout != default {
+    let blocks_of_c = spec.op.stores_blocks().then_some(("c_layout", spec.c_layout));
+    for (key, layout) in [("a_layout", spec.a_layout)].into_iter().chain(blocks_of_c) {
+        if layout != Layout::RowMajor {
             let why = "values are stored block after block, row by row within a block";
             refuse(key, not(&format!("{key} = {layout}")), why, &format!("drop `{key}`"));
         }
@@ -97,12 +85,23 @@ pub(super) fn check_cluster(spec: &KernelSpec, tiling: &Tiling, errors: &mut Pla
 /// Refuses stages of two depths for a consumer whose registers its blocks of C fill: ptxas 13.0 would spill.
 pub(super) fn check_stages(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop, errors: &mut PlanErrors) {
     let accumulators = tiling.accumulators(spec.acc);
-    if spec.op.is_of_pairs() && tiling.pack > 1 && accumulators >= FULL && !kloop.uniform() {
+    if !spec.op.is_of_pairs() || accumulators < FULL || kloop.uniform() {
+        return;
+    }
+    let depths = format!("stages are {} and {} deep", kloop.k_step, kloop.last);
+    if tiling.pack > 1 {
         errors.push(PlanError::new(
             "pack",
-            format!("{} block rows cannot share a tile whose stages are {} and {} deep", tiling.pack, kloop.k_step, kloop.last),
+            format!("{} block rows cannot share a tile whose {depths}", tiling.pack),
             format!("a consumer multiplies each of its blocks of C or not, in code for either depth: beside {accumulators} accumulators too few registers are left"),
             "pack = 2, or drop `pack`",
+        ));
+    } else if tiling.partials > 0 {
+        errors.push(PlanError::new(
+            "accumulate",
+            format!("sums of pairs cannot be promoted where {depths}"),
+            format!("beside {accumulators} accumulators and {} sums before promotion too few registers are left for code of either depth", tiling.partials),
+            format!("accumulate = fast, or bn = {}", (spec.bn / 2).max(16)),
         ));
     }
 }

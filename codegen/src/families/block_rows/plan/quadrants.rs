@@ -3,7 +3,8 @@
 use crate::hopper::WGMMA_M;
 use crate::{KernelSpec, Op};
 
-/// Columns of a block of which two share a tile: a swizzle span of 16-bit elements, so that each has panels of its own.
+/// Columns of a block of which two share a tile: those of a row-major B of 16 bits are a swizzle span, so that each block has
+/// panels of its own.
 const PAIRED_COLUMNS: u32 = 64;
 
 /// Whether a consumer of a tile of `pack` block rows has several blocks of C, each of which it multiplies or not. The operands
@@ -11,7 +12,7 @@ const PAIRED_COLUMNS: u32 = 64;
 pub(crate) fn has_quadrants(spec: &KernelSpec, pack: u32) -> bool {
     let sides = (spec.bm, spec.bn);
     let has_place = spec.op == Op::Dss || spec.op == Op::Sss && spec.epilogue.is_none();
-    pack > 1 && has_place && sides == (WGMMA_M, PAIRED_COLUMNS) && spec.b.bytes() == 2
+    pack > 1 && has_place && sides == (WGMMA_M, PAIRED_COLUMNS)
 }
 
 /// Consumers of a tile of `pack` block rows, and its columns.
