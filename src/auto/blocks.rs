@@ -47,8 +47,20 @@ pub fn tune_attention_blocks(
         let choice = tune_attention(tuner, &of_block, &mask, shape)?;
         Ok((mask, choice))
     };
-    let mut found: Vec<Result<_, AutoError>> =
-        BLOCKS.into_iter().filter(|(bm, _)| *bm > 64 || shape.queries <= FEW).map(of).collect();
+    of_fastest_blocks(shape.queries, of)
+}
+
+/// What `of` makes of the blocks whose kernel should be the fastest, of those that are looked at for so many queries.
+///
+/// # Errors
+/// What `of` answers for the first blocks, where it has no kernel of any.
+#[doc(hidden)]
+pub fn of_fastest_blocks<T, E>(
+    queries: usize,
+    of: impl FnMut((u32, u32)) -> Result<(T, Choice), E>,
+) -> Result<(T, Choice), E> {
+    let mut found: Vec<Result<_, E>> =
+        BLOCKS.into_iter().filter(|(bm, _)| *bm > 64 || queries <= FEW).map(of).collect();
     let times: Vec<Option<f64>> =
         found.iter().map(|one| one.as_ref().ok().and_then(|(_, choice)| expected_us(choice))).collect();
     found.swap_remove(fastest(&times))

@@ -40,7 +40,7 @@ pub use attention::choose_among;
 pub use attention::{AutoAttention, AutoPattern, TunableAttention, tune_attention};
 pub use blocks::tune_attention_blocks;
 #[doc(hidden)]
-pub use blocks::{expected_us, fastest};
+pub use blocks::{expected_us, fastest, of_fastest_blocks};
 pub use error::AutoError;
 pub use factors::Factors;
 

@@ -16,6 +16,7 @@ use bsr_trial::subject::{About, Subject};
 use bsr_trial::verify::Verdict;
 
 use super::attention;
+use super::blocks;
 use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
@@ -98,7 +99,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let specs = args.specs.iter().map(String::as_str);
     let outputs = args.work.outputs([("--json", args.json.as_ref())], specs)?;
     let out = &mut *outputs.answers(out);
-    let mut planned = plan_all(&args.specs)?;
+    let filled = args.specs.iter().map(|spec| blocks::filled_on(spec, &args.work.problem, args.device));
+    let mut planned = plan_all(&filled.collect::<Result<Vec<_>, _>>()?)?;
     if args.work.ptx.path().is_some() {
         let [emitted] = &planned[..] else {
             let fact = format!("--ptx is the text of one kernel, and there are {} SPECs", planned.len());

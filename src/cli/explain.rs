@@ -9,6 +9,7 @@ use bsr_tuner::TuningProblem;
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
 
+use super::blocks;
 use super::database;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};
@@ -25,7 +26,7 @@ Examples:
 The tuned results that come with the project are those of an NVIDIA H200; --db adds what `bsr sweep` measured. \
 Without a GPU the answer is for an NVIDIA H200, or for the card that --gpu names.")]
 pub(super) struct Args {
-    /// The facts of the product: bm, bk and, if they differ from the defaults, op, transpose, types and layouts.
+    /// The facts of the product: bm, bk (of an attention whose mask is a rule they are chosen where they are left out) and, if they differ from the defaults, op, transpose, types and layouts.
     #[arg(value_name = "KERNEL")]
     kernel: String,
     /// Also use the results of this database.
@@ -40,7 +41,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let facts = read_facts(&args.kernel)?;
+    let facts = read_facts(&blocks::filled(&args.kernel, &args.problem, Defaults::Gpu, gpu(args))?)?;
     let spec = facts.spec(64);
     let subject = args.problem.subject(Defaults::Gpu, &spec)?;
     let problem = TuningProblem::new(subject.workload(&spec), &subject.about(&spec)?.structure);

@@ -23,6 +23,7 @@ mod attention;
 mod backend;
 mod bench;
 mod block_sizes;
+mod blocks;
 mod calibrate;
 mod check;
 mod check_args;

@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::Planned;
 use super::work_args::WorkArgs;
-use super::{attention, line, say, simulate};
+use super::{attention, blocks, line, say, simulate};
 
 /// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,8 @@ Examples:
   bsr emit SPEC -o k.ptx; edit k.ptx; bsr check SPEC --ptx k.ptx; bsr bench SPEC --ptx k.ptx
 
 Of an attention whose spec says nothing but what is computed, the cost model chooses how many heads share a tile, how far \
-keys are divided, and the keys of a step, where that should be faster: `chosen` names the kernel.
+keys are divided, and the keys of a step, where that should be faster: `chosen` names the kernel. Of one without bm and bk it \
+chooses the blocks, too, where the mask is a rule of pairs: --pattern causal, documents:1000 or random:1.
 
 C is filled with NaN before the launch (i32: with -2139062144). A result outside the tolerance exits with 1. Without \
 a GPU the PTX runs on the simulator, which computes the same product and exits with 1 on a race or another defect; \
@@ -63,7 +64,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let files = [("--trace", args.trace.as_ref()), ("--write-ptx", args.write_ptx.as_ref())];
     let outputs = args.work.outputs(files, [args.spec.as_str()])?;
     let out = &mut *outputs.answers(out);
-    let planned = args.work.ptx.plan(&args.spec)?;
+    let planned = args.work.ptx.plan(&blocks::filled_on(&args.spec, &args.work.problem, args.device)?)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
         return Err(Failure::bad_input("the simulator alone writes a trace\n  help: --device sim"));
     }

@@ -130,6 +130,7 @@ impl AttentionLists {
             true => Err(ShapeError { what, value, most, help }),
             false => Ok(()),
         };
+        limit("neighbouring blocks of a step", tiles.joined().into(), 1)?;
         let lists = if by.0 { u64::from(heads) } else { 1 } * if by.1 { u64::from(batch) } else { 1 };
         let rows = lists * u64::from(queries.div_ceil(tiles.rows));
         limit("rows of tiles of patterns on the GPU", rows, Shape::MOST_TILE_ROWS.into())?;

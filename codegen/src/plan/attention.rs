@@ -58,6 +58,10 @@ impl TensorStrides {
 /// [`AttentionTiles::STORED`] and [`AttentionTiles::PARTIAL`] of each consumer. Runs of a step are stored by the same
 /// consumers; the second one may instead be beyond the last key.
 ///
+/// A step of more than two blocks, which follow each other, has two words: {the number of its first block of keys and
+/// flags, PARTIAL where a block is partial or not stored; a bit for each block that is stored, from bit 0 on, and one for each that
+/// is partial, from bit 16 on}. All consumers compute it.
+///
 /// A kernel whose K and V are in pages has no steps in memory: it computes all keys of a problem, in order, and a work tile has
 /// their number after the steps of the consumers; its first step is counted from the problem's first key.
 ///
@@ -134,6 +138,28 @@ impl AttentionTiles {
     pub const fn places(keys: usize) -> usize {
         let keys = if keys == 0 { 1 } else { keys };
         keys.next_multiple_of(16)
+    }
+
+    /// The most blocks that a step can join: each has two bits of a word.
+    #[doc(hidden)]
+    pub const MOST_JOINED: u32 = 16;
+
+    /// Neighbouring blocks that a step has, where it is longer than two blocks; otherwise 1.
+    #[doc(hidden)]
+    pub fn joined(&self) -> u32 {
+        if self.step > 2 * self.block.1 { self.step / self.block.1 } else { 1 }
+    }
+
+    /// Keys by which the runs of steps are numbered.
+    #[doc(hidden)]
+    pub fn unit(&self) -> u32 {
+        self.run() / self.joined()
+    }
+
+    /// Words of a step.
+    #[doc(hidden)]
+    pub fn step_words(&self) -> u32 {
+        if self.joined() > 1 { 2 } else { self.blocks }
     }
 
     /// Keys that follow each other in a step.

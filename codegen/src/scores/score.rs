@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::softmax::sum;
 use super::vectors::{RowsOf, Vectors};
 use crate::epilogue::{At, Held, Lines, Program};
+use crate::plan::AttentionTiles;
 
 /// What is computed for a work tile, for its queries, for pairs of keys.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +28,11 @@ pub(crate) struct Score {
 #[derive(Clone, Debug, Serialize)]
 struct Run {
     number: u32,
+    /// Where a step joins blocks: keys from its first one to the run's, and the bits of its second word that say that the run is stored
+    /// and partial.
+    offset: u32,
+    stored: u32,
+    partial: u32,
     pairs: Vec<Pair>,
 }
 
@@ -50,8 +56,9 @@ struct Element {
 }
 
 impl Score {
-    /// The score of steps of so many runs of so many keys. A product is first multiplied by `factor`, if there is one.
-    pub(crate) fn new(score: Option<&'static Program>, (run, runs): (u32, u32), factor: Option<&str>) -> Self {
+    /// The score of steps of so many runs of so many keys. A product is first multiplied by the factor of its row, if there
+    /// are any.
+    pub(crate) fn new(score: Option<&'static Program>, (run, runs): (u32, u32), factors: Option<[&str; 2]>) -> Self {
         let lines = score.map(|program| Lines::new(program, Held { rows: 2, columns: 2 }));
         let vectors = lines.as_ref().zip(score).map(|(lines, program)| Vectors::new(lines, program, RowsOf::Queries));
         let loads = |make: &dyn Fn(&Vectors<'_>) -> Vec<String>| vectors.as_ref().map(make).unwrap_or_default();
@@ -61,7 +68,7 @@ impl Score {
             let element = |(row, key): (u32, u32)| {
                 let register = sum(4 * number + 2 * row + key);
                 let at = At { acc: &register, row, column: key, tile: "" };
-                let product = factor.map(|factor| format!("mul.f32 {register}, {register}, {factor}"));
+                let product = factors.map(|of_row| format!("mul.f32 {register}, {register}, {}", of_row[row as usize]));
                 let lines = product.into_iter().chain(of(&|lines| lines.element(&at))).collect();
                 Element { lines, register: register.clone(), key }
             };
@@ -85,7 +92,13 @@ impl Score {
             uniform: [loads(&|vectors| vectors.rows()), of(&Lines::uniform)].concat(),
             rows: of(&|lines| [0, 1].into_iter().flat_map(|row| lines.row(row)).collect()),
             runs: (0..runs)
-                .map(|number| Run { number, pairs: (number * pairs..(number + 1) * pairs).map(pair).collect() })
+                .map(|number| Run {
+                    number,
+                    offset: number * run,
+                    stored: 1 << number,
+                    partial: 1 << (number + AttentionTiles::MOST_JOINED),
+                    pairs: (number * pairs..(number + 1) * pairs).map(pair).collect(),
+                })
                 .collect(),
         }
     }

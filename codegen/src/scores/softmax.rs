@@ -30,6 +30,10 @@ pub(crate) struct Softmax {
     headroom: String,
     /// The register by which O is multiplied beside the reciprocal of its sum: the factor of V. Nothing without one.
     value_factor: &'static str,
+    /// What products are multiplied by in an exponent: one register, or one for each row.
+    multipliers: Vec<&'static str>,
+    /// Factors of blocks of keys are part of the exponents.
+    has_block_factors: bool,
     /// What a new reference does to O: register, factor.
     rescales: Vec<[String; 2]>,
 }
@@ -45,6 +49,7 @@ struct Row {
     sum: String,
     factor: String,
     base: String,
+    multiplier: &'static str,
     /// Lines `to = a + b` that make one sum of the partial ones.
     totals: Vec<[String; 3]>,
 }
@@ -60,6 +65,7 @@ struct Quad {
 struct Exponential {
     register: String,
     base: String,
+    multiplier: &'static str,
     /// The partial sum, and whether the exponential is its first term.
     partial: String,
     first: bool,
@@ -79,6 +85,8 @@ impl Softmax {
             quads: vec![],
             headroom: String::new(),
             value_factor: "",
+            multipliers: vec![MULTIPLIER],
+            has_block_factors: false,
             rescales: (0..columns / 2).map(|i| [out(i), factor(half(i))]).collect(),
         }
     }
@@ -93,7 +101,25 @@ impl Softmax {
         let headroom = format!("0f{:08X}", (-(HEADROOM as f32)).to_bits());
         Self { packs: vec![], quads: (0..step / 8).map(quad).collect(), headroom, value_factor, ..self }
     }
+
+    /// The same with factors of blocks in the exponents: those of Q and K in what products are multiplied by, that of V in what is added.
+    pub(crate) fn with_block_factors(mut self) -> Self {
+        for row in &mut self.rows {
+            row.multiplier = OF_ROWS[row.number as usize];
+        }
+        for (register, exponential) in self.exponentials.iter_mut().enumerate() {
+            let row = half(register as u32) as usize;
+            (exponential.base, exponential.multiplier) = (OF_STEP[row].to_owned(), OF_ROWS[row]);
+        }
+        Self { multipliers: OF_ROWS.to_vec(), has_block_factors: true, ..self }
+    }
 }
+
+/// What products are multiplied by in an exponent.
+const MULTIPLIER: &str = "%f_multiplier";
+/// The same of each row, where factors of blocks are part of it, and what is added: the reference, negated, and the step's factor of V.
+const OF_ROWS: [&str; 2] = ["%f_multiplier0", "%f_multiplier1"];
+const OF_STEP: [&str; 2] = ["%f_of_step0", "%f_of_step1"];
 
 /// Register `i` of P in e4m3, as WGMMA wants an A operand of 32 keys: bytes 4 t to 4 t + 3 of a query's first 16 keys, t being
 /// lane mod 4, of its next ones, and the same of the query 8 below (PTX ISA, "Register fragments for
@@ -166,6 +192,7 @@ fn row(number: u32) -> Row {
         sum: format!("%f_sum{number}"),
         factor: factor(number),
         base: base(number),
+        multiplier: MULTIPLIER,
         totals: vec![
             [partial(0), partial(0), partial(1)],
             [partial(2), partial(2), partial(3)],
@@ -179,6 +206,7 @@ fn exponential(register: u32) -> Exponential {
     Exponential {
         register: sum(register),
         base: base(row),
+        multiplier: MULTIPLIER,
         partial: format!("%f_part{row}_{}", place % CHAINS),
         first: place < CHAINS,
     }

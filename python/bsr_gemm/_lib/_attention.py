@@ -99,7 +99,8 @@ def attention(
     the result is ``sum(exp(score) * v) / (exp(sink) + sum(exp(score)))``. They have a gradient.
 
     ``q``, ``k`` and ``v`` may be of ``float8_e4m3fn``: the result is then in bfloat16, and has no gradient. ``scales`` are their three factors,
-    by which values are what is stored times them: numbers, or tensors of float32 for each head of ``k``, or for problems x heads of ``k``.
+    by which values are what is stored times them: numbers, or tensors of float32 for each head of ``k``, or for problems x heads of ``k``;
+    or all three for problems x heads x blocks of rows, of ``q`` in blocks of ``block[0]``, of ``k`` and ``v`` of ``block[1]``.
     :func:`quantise_attention` makes all of these. On a GPU a copy of ``v`` by columns is made in each call, unless it is given so, as
     :class:`ValuesByColumn`.
 
@@ -207,7 +208,8 @@ def simulate_attention(
         from . import _attention_float8
 
         dtype, factors = torch.bfloat16, _attention_float8.factors_of(scales, call.q, call.k)
-        given = of_heads is not None, factors is not None
+        given = of_heads is not None, _attention_float8.scale_word(factors)
+        _attention_float8._block(call, factors)
         kernel = Kernel(_attention_float8.spec_of_float8(call, found.block, split_of(split), *given))
     else:
         columns, how = (q.shape[-1], v.shape[-1]), (call.closure, split_of(split))

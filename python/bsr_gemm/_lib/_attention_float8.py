@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from . import _arrays, _attention_torch, _gpu, _sinks
+from . import _arrays, _attention_torch, _float8_blocks, _gpu, _sinks
 from ._calls import Call, spec_of
+from ._float8_blocks import QuantisedAttention
 from ._float8_values import KIND, ValuesByColumn, by_column
 from ._native import Error
 from ._results import Results
 
 
-class QuantisedAttention(NamedTuple):
-    """Q, K and V in float8 and their factors, as :func:`bsr_gemm.attention` takes them."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    scales: tuple[Tensor, Tensor, Tensor]
-
-
 def quantise_attention(
-    q: Tensor, k: Tensor, v: Tensor, per: Literal["tensor", "head", "both"] = "head"
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    per: Literal["tensor", "head", "both", "block"] = "head",
+    block: tuple[int, int] = (128, 128),
 ) -> QuantisedAttention:
     """Rounds ``q``, ``k`` and ``v``, problems x heads x rows x columns, to ``torch.float8_e4m3fn``: each divided by the largest
-    magnitude of its tensor, of a head of ``k``, or with ``per="both"`` of a head of ``k`` of each problem, times 448.
+    magnitude of its tensor, of a head of ``k``, with ``per="both"`` of a head of ``k`` of each problem, or with ``per="block"`` of
+    ``block[0]`` rows of a head of ``q`` and ``block[1]`` rows of a head of ``k`` and ``v``, times 448.
 
-    ``bsr.attention(*found[:3], scales=found.scales)`` is then the attention of what was rounded.
+    ``bsr.attention(*found[:3], scales=found.scales)`` is then the attention of what was rounded; with scales of blocks it is given
+    ``block``, too.
     """
-    if per not in ("tensor", "head", "both"):
-        raise Error(f"per = {per!r}\n  help: 'tensor', 'head' or 'both'")
+    if per not in ("tensor", "head", "both", "block"):
+        raise Error(f"per = {per!r}\n  help: 'tensor', 'head', 'both' or 'block'")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         _arrays.check_dimensions(name, tensor, "bhsd")
     heads = k.shape[1]
     if heads == 0 or q.shape[1] % heads:
         raise Error(f"{heads} heads of k do not divide the {q.shape[1]} of q")
+    if per == "block":
+        return _float8_blocks.quantise(q, k, v, block)
     largest, rounded, scales = torch.finfo(KIND).max, [], []
     for tensor in (q, k, v):
         wide = tensor.detach().float().unflatten(1, (heads, -1))
@@ -63,7 +63,7 @@ def attention(
     sinks: Any,
     scales: Any,
     values: ValuesByColumn | None = None,
-    keep: Callable[[Any, int], None] | None = None,
+    keep: Callable[[Any, Any], None] | None = None,
 ) -> Any:
     """The result of a call, in bfloat16, and the logarithms of sums where they are wanted.
 
@@ -106,11 +106,14 @@ def is_on_gpu(q: Tensor) -> bool:
 
 
 def factors_of(scales: Any, q: Tensor, k: Tensor) -> list[Tensor] | None:
-    """The factors of Q, K and V: all of one shape, of nothing, of heads of ``k``, or of problems x heads."""
+    """The factors of Q, K and V: all of one shape, of nothing, of heads of ``k``, or of problems x heads; or those of blocks, problems x
+    heads x blocks of each."""
     if scales is None:
         return None
     if not isinstance(scales, tuple | list) or len(scales) != 3:
         raise Error("scales are no three\n  help: (of q, of k, of v): numbers, or tensors by head of k")
+    if are_of_blocks(scales):
+        return _float8_blocks.factors_of(scales, q, k)
     shapes = ((), (k.shape[1],), (k.shape[0], k.shape[1]))
     found = []
     for name, scale in zip("qkv", scales):
@@ -126,27 +129,51 @@ def factors_of(scales: Any, q: Tensor, k: Tensor) -> list[Tensor] | None:
     return [factor.contiguous() for factor in torch.broadcast_tensors(*found)]
 
 
-def dequantised(tensor: Tensor, factor: Tensor | None, heads: int) -> Tensor:
-    """A tensor in float32, times its factor by head of ``k``."""
+def are_of_blocks(scales: Any) -> bool:
+    """Whether three scales are those of blocks: the others have at most two dimensions."""
+    return scales is not None and any(getattr(scale, "ndim", 0) > 2 for scale in scales)
+
+
+def dequantised(tensor: Tensor, factor: Tensor | None, heads: int, block: int = 1) -> Tensor:
+    """A tensor in float32, times its factor by head of ``k``, or by ``block`` rows of its own heads."""
     wide = tensor.float()
     if factor is None:
         return wide
+    if factor.ndim > 2:
+        return wide * factor.repeat_interleave(block, 2)[:, :, : wide.shape[2], None]
     return (wide.unflatten(1, (heads, -1)) * factor.expand(wide.shape[0], heads)[:, :, None, None, None]).flatten(1, 2)
 
 
 def _on_cpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, split: Any) -> tuple[Tensor, Tensor]:
     heads = call.k.shape[1]
-    wide = [dequantised(x, f, heads) for x, f in zip((call.q, call.k, call.v), factors or (None,) * 3)]
+    block = _block(call, factors)
+    rows = (block[0], block[1], block[1])
+    wide = [dequantised(x, f, heads, b) for x, f, b in zip((call.q, call.k, call.v), factors or (None,) * 3, rows)]
     how = (call.key, call.closure, call.scale, list(call.numbers), lse)
     out, sums = torch.ops.bsr_gemm.attention(*wide, sinks, *how, call.vectors, split)
     return out.to(torch.bfloat16), sums
 
 
-def spec_of_float8(call: Call, block: tuple[int, int], split: str | None, has_sinks: bool, has_factors: bool) -> str:
-    """The spec of a kernel."""
+def _block(call: Call, factors: list[Tensor] | None) -> tuple[int, int]:
+    """The blocks of the mask, of which factors of blocks are as many."""
+    block = _attention_torch._found(call.q, call.k, call.key).block
+    if are_of_blocks(factors):
+        _float8_blocks.check(factors, call.q, call.k, block)
+    return block
+
+
+def scale_word(scales: Any) -> str | None:
+    """What a spec says of scales."""
+    if scales is None:
+        return None
+    return "block" if are_of_blocks(scales) else "tensor"
+
+
+def spec_of_float8(call: Call, block: tuple[int, int], split: str | None, has_sinks: bool, factors: str | None) -> str:
+    """The spec of a kernel; ``factors`` is the word of their key."""
     columns = call.q.shape[3], call.v.shape[3]
     of_bf16 = spec_of(block, columns, "bf16", call.closure, split, has_sinks=has_sinks)
-    scale = ", scale = tensor" if has_factors else ""
+    scale = "" if factors is None else f", scale = {factors}"
     return of_bf16.replace("dtype = bf16", f"dtype = e4m3, out = bf16{scale}", 1)
 
 
@@ -157,7 +184,7 @@ def _on_gpu(
     sinks: Any,
     split: Any,
     values: ValuesByColumn | None,
-    keep: Callable[[Any, int], None] | None,
+    keep: Callable[[Any, Any], None] | None,
 ) -> tuple[Tensor, Tensor]:
     from . import _attention_launch as launches
     from . import _native
@@ -167,6 +194,7 @@ def _on_gpu(
     q, k, v = call.q, call.k, call.v
     _gpu.refuse_fork()
     mask = _attention_torch._found(q, k, call.key)
+    _block(call, factors)
     shape = (*q.shape[:3], v.shape[3])
     lse = results.wants_sums
     out = q.new_empty(shape, dtype=torch.bfloat16) if results.out is None else results.out
@@ -180,7 +208,7 @@ def _on_gpu(
         return out.zero_(), _attention_torch._without_keys(sums, sinks)
     index = q.device.index
     with _gpu.OnDevice(index):
-        spec = spec_of_float8(call, mask.block, split, sinks is not None, factors is not None)
+        spec = spec_of_float8(call, mask.block, split, sinks is not None, scale_word(factors))
         loaded = launches._kernel(index, [spec])
         work = launches._work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
         of_v = by_column(v) if values is None else values.data
@@ -189,15 +217,15 @@ def _on_gpu(
         extents = [launches._extent(vector) for vector in read]
         read += [] if sinks is None else [vector_of(sinks)]
         read += [vector_of(factor.reshape(-1)) for factor in factors or ()]
-        count = factors[0].numel() if factors else 0
+        counts = None if factors is None else [factor.numel() for factor in factors]
         result = launches._addressable(out)
         layouts = launches._layouts([*operands, result])
-        ready = _native.ReadyAttention(loaded, work, layouts, call.scale, list(call.numbers), extents, count)
+        ready = _native.ReadyAttention(loaded, work, layouts, call.scale, list(call.numbers), extents, counts)
         launch = mask.launching(ready.launch) if mask.on_device else ready.launch
         places = [tensor.data_ptr() for tensor in (*operands, result)]
         launch(*places, sums.data_ptr() if lse else 0, _stream(index), *(x.data_ptr() for x in read))
         if keep is not None and operands[0] is q and operands[1] is k:
-            keep(launch, count)
+            keep(launch, counts)
         if result is not out:
             out.copy_(result)
     return out, sums

@@ -48,7 +48,7 @@ def attention(
         if found is not None:
             return found
     stand_in = v if values is None else values.stand_in(layout)
-    given_by_call = sinks is not None, scales is not None
+    given_by_call = sinks is not None, float8.scale_word(scales)
 
     def specs(mask: Any, call: Call) -> list[str]:
         return [float8.spec_of_float8(call, mask.block, split_of(split), *given_by_call)]
@@ -59,12 +59,12 @@ def attention(
     call = _block_choice.call_of(q, k, stand_in, pattern, what, numbers, scale, layout, block, further, kernels)
     results = Results(call.in_order(given[0]), lse, base, given[1])
 
-    def keep(launch: Any, count: int) -> None:
+    def keep(launch: Any, counts: Any) -> None:
         if key is not None:
             with _gpu._lock:
                 if len(_known) >= KEPT:
                     _known.clear()
-                _known[key] = Known(call, results, launch, count)
+                _known[key] = Known(call, results, launch, counts)
 
     return float8.attention(call, results, split_of(split), sinks, scales, values, keep)
 
@@ -80,7 +80,7 @@ def _key(q: Any, k: Any, v: Any, pattern: Any, how: tuple, numbers: Any, sinks: 
     key = _attention_known.key_of(q, k, stored, pattern, how, numbers, sinks)
     if key is None:
         return None
-    key = (*key, stored is v, v.shape, scales is None)
+    key = (*key, stored is v, v.shape, float8.scale_word(scales))
     try:
         hash(key)
     except TypeError:
@@ -91,10 +91,10 @@ def _key(q: Any, k: Any, v: Any, pattern: Any, how: tuple, numbers: Any, sinks: 
 class Known:
     """The launch of such calls, and what it is given beside its tensors."""
 
-    __slots__ = ("count", "is_binary", "launch", "layout", "mask", "rows", "vectors", "wants_sums", "where", "width")
+    __slots__ = ("counts", "is_binary", "launch", "layout", "mask", "rows", "vectors", "wants_sums", "where", "width")
 
-    def __init__(self, call: Call, results: Results, launch: Any, count: int) -> None:
-        self.launch, self.count, self.layout, self.mask = launch, count, call.layout, call.key
+    def __init__(self, call: Call, results: Results, launch: Any, counts: Any) -> None:
+        self.launch, self.counts, self.layout, self.mask = launch, counts, call.layout, call.key
         self.is_binary, self.wants_sums, self.where = results.is_binary, results.wants_sums, call.q.get_device()
         self.rows, self.width = tuple(call.q.shape[:3]), call.v.shape[3]
         #: Of each vector of the score by which name it is given, and in which type it is read.
@@ -111,7 +111,7 @@ class Known:
             return None
         by_heads = (q, k) if self.layout == "bhsd" else (q.transpose(1, 2), k.transpose(1, 2))
         factors = float8.factors_of(scales, *by_heads) or []
-        if factors and factors[0].numel() != self.count:
+        if factors and [factor.numel() for factor in factors] != self.counts:
             return None
         if sinks is not None:
             vectors.append(_sinks.read(sinks, by_heads[0]))

@@ -1,7 +1,7 @@
 //! Kernels of attention on the simulator.
 
 use bsr::simulated::{Options, Report};
-use bsr::{Dtype, Element, bf16, e4m3, f16};
+use bsr::{Dtype, Element, Scale, bf16, e4m3, f16};
 use bsr_runtime::attention::{Factors, HostVector, ScoreInputs, SimulatedAttention};
 use pyo3::prelude::*;
 
@@ -35,7 +35,11 @@ pub(crate) fn simulate_attention(
     let vectors = vectors.into_iter().map(Vector::new).collect::<PyResult<Vec<_>>>()?;
     // SAFETY: the Python half keeps the vectors alive for the call, and they are as long as they say.
     let vectors: Vec<HostVector> = vectors.iter().map(|vector| unsafe { vector.copied() }).collect();
-    let factors = factors.map(|[q, k, v]| Factors::new(q, k, v)).transpose().map_err(refused)?;
+    let made = |[q, k, v]: [Vec<f32>; 3]| match kernel.plan.spec().scale {
+        Scale::Block => Factors::of_blocks(q, k, v),
+        _ => Factors::new(q, k, v),
+    };
+    let factors = factors.map(made).transpose().map_err(refused)?;
     let given = ScoreInputs::new(scale).scalars(&numbers).vectors(&vectors).sinks(sinks.as_deref());
     let given = given.factors(factors.as_ref());
     let options = Options { seed, ..Options::default() };

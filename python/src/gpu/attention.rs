@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bsr::gpu::{Device, DeviceBuffer, DeviceVector, Plain, StreamRef};
-use bsr::{Dtype, Element, bf16, e4m3, f16};
+use bsr::{Dtype, Element, Scale, bf16, e4m3, f16};
 use bsr_codegen::TensorStrides;
 use bsr_runtime::attention::{
     DeviceFactors, DevicePattern, DeviceTensor, Inputs, Launcher, ScoreVector, Shape, Sharing,
@@ -94,17 +94,17 @@ pub(crate) struct ReadyAttention {
     scale: f32,
     numbers: Vec<f32>,
     vectors: Vec<Extent>,
-    /// Factors of Q, of K and of V.
-    factors: usize,
+    /// How many factors of Q, of K and of V, of a kernel that has them.
+    factors: Option<[usize; 3]>,
 }
 
 #[pymethods]
 impl ReadyAttention {
     /// An attention of `kernel` on listed work; `tensors` are the layouts of Q, K, V and O, `numbers` what the score's numbers
     /// are, and `vectors` the element types and lengths of its vectors, and which heads have elements of their own; Q, K and V have
-    /// as many `factors` each.
+    /// so many `factors`.
     #[new]
-    #[pyo3(signature = (kernel, work, tensors, scale, numbers, vectors, factors=0))]
+    #[pyo3(signature = (kernel, work, tensors, scale, numbers, vectors, factors=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         kernel: &LoadedAttention,
@@ -113,7 +113,7 @@ impl ReadyAttention {
         scale: f32,
         numbers: Vec<f32>,
         vectors: Vec<(String, usize, String)>,
-        factors: usize,
+        factors: Option<[usize; 3]>,
     ) -> PyResult<Self> {
         let (launcher, device) = (Arc::clone(&kernel.launcher), kernel.device.clone());
         let pattern = Arc::clone(&work.pattern);
@@ -200,11 +200,11 @@ impl ReadyAttention {
             (sums != 0).then(|| unsafe { DeviceBuffer::<f32>::foreign(&self.device, sums, batch * heads * queries) });
         // SAFETY: PyTorch's current stream of the device, alive during the call.
         let stream = unsafe { StreamRef::from_raw(stream as *mut _) };
-        let of_factors = if self.factors > 0 { 3 } else { 0 };
+        let of_factors = if self.factors.is_some() { 3 } else { 0 };
         let (vectors, factors) = vectors.split_at(vectors.len().saturating_sub(of_factors));
-        let factors = match factors {
+        let factors = match (factors, self.factors) {
             // SAFETY: as above.
-            [q, k, v] => Some(unsafe { self.factors_at([*q, *k, *v])? }),
+            ([q, k, v], Some(counts)) => Some(unsafe { self.factors_at([*q, *k, *v], counts)? }),
             _ => None,
         };
         let of_sinks = usize::from(self.launcher.plan().spec().sinks.is_on()).min(vectors.len());
@@ -226,10 +226,14 @@ impl ReadyAttention {
     ///
     /// # Safety
     /// The addresses must be those of as many f32 on the device as there are factors.
-    unsafe fn factors_at(&self, addresses: [u64; 3]) -> PyResult<DeviceFactors> {
+    unsafe fn factors_at(&self, [q, k, v]: [u64; 3], [of_q, of_k, of_v]: [usize; 3]) -> PyResult<DeviceFactors> {
         // SAFETY: as the caller vouches.
-        let [q, k, v] = addresses.map(|at| unsafe { DeviceVector::<f32>::from_raw(at, self.factors) }.map_err(refused));
-        DeviceFactors::new(q?, k?, v?).map_err(refused)
+        let held = |(at, len)| unsafe { DeviceVector::<f32>::from_raw(at, len) }.map_err(refused);
+        let (q, k, v) = (held((q, of_q))?, held((k, of_k))?, held((v, of_v))?);
+        match self.launcher.plan().spec().scale {
+            Scale::Block => DeviceFactors::of_blocks(q, k, v).map_err(refused),
+            _ => DeviceFactors::new(q, k, v).map_err(refused),
+        }
     }
 }
 

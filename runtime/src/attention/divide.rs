@@ -224,7 +224,7 @@ fn last_end(tiles: &AttentionTiles, lists: &[Vec<Tile>], places: u32) -> u64 {
 fn part_of(tiles: &AttentionTiles, words: &[u32], steps: Steps, range: std::ops::Range<u32>) -> Steps {
     let (first, total) = (steps.first + range.start, range.len() as u32);
     // The first word of a step says who computes it.
-    let blocks = tiles.blocks as usize;
+    let blocks = tiles.step_words() as usize;
     let own = words[first as usize * blocks..(first + total) as usize * blocks].iter().step_by(blocks);
     let count = |at: u32| own.clone().filter(|word| *word & AttentionTiles::STORED << at != 0).count() as u32;
     Steps { first, total, counts: std::array::from_fn(|at| count(at as u32)) }

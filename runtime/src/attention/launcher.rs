@@ -136,7 +136,7 @@ impl<'i, T: Plain> Inputs<'i, T> {
         Self { workspace: workspace.into(), ..self }
     }
 
-    /// The same with factors of Q, K and V, for a kernel with `scale = tensor`.
+    /// The same with factors of Q, K and V, for a kernel with `scale = tensor` or `block`.
     #[must_use]
     pub fn factors(self, factors: impl Into<Option<&'i DeviceFactors>>) -> Self {
         Self { factors: factors.into(), ..self }

@@ -13,6 +13,7 @@ mod error;
 mod factors;
 mod generate;
 mod gradient;
+mod joined;
 mod kernel;
 mod launcher;
 mod listed;
@@ -52,7 +53,7 @@ pub use mask::{BlockList, Mask, Sharing};
 #[doc(hidden)]
 pub use pages::HostPages;
 pub use pages::{DevicePages, PageShape};
-pub use quantise::{QuantisedTensors, quantise};
+pub use quantise::{QuantisedTensors, quantise, quantise_blocks};
 pub use reference::{Attended, reference, reference_of, reference_rows};
 pub use sequences::Sequences;
 pub use shape::{HeadOrder, Shape};

@@ -46,7 +46,7 @@ pub(super) fn checked<'a, A: Copy>(
     check_numbers(plan, scale, scalars)?;
     let vectors = packed_strides(plan, &found, vectors)?;
     check_sinks(plan, &found, sinks.map(|(_, len)| len))?;
-    let of_factors = factors::checked(plan.spec(), &found, factors.map(|(_, len)| len))?;
+    let of_factors = factors::checked(plan.spec(), &found, factors.map(|(_, count)| count))?;
     if found != *shape {
         return Err(AttentionError::size(
             "the pattern was made for tensors of other sizes",

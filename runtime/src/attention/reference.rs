@@ -3,7 +3,7 @@
 use bsr_codegen::epilogue::{Pair, Program};
 use bsr_codegen::{Dtype, Epilogue};
 
-use super::{Mask, ScoreInputs, Shape, Tensor, vector};
+use super::{Factors, Mask, ScoreInputs, Shape, Tensor, vector};
 use crate::Element;
 use crate::element::widened;
 use crate::reference::{f32_sums, half_ulp, product_and_squares, short_sums};
@@ -101,6 +101,8 @@ pub fn reference_of<T: Element>(
 struct Attends {
     key: usize,
     score: f64,
+    /// By what V of the key is multiplied.
+    of_value: f64,
     /// The error of the score.
     error: f64,
 }
@@ -117,11 +119,12 @@ fn one_row<T: Element>(
     let mut values = vec![0.0; score.map_or(0, |score| score.inputs().len())];
     let key_head = shape.key_head(head);
     let q = widened(q.row([batch, head, query]));
-    let [of_products, of_values] = inputs.factors.map_or([1.0; 2], |factors| {
-        let at = factors.place(shape, [batch, key_head]);
-        [factors.products(at), factors.values(at)].map(f64::from)
-    });
-    let error_of_products = scale * of_products * (f32_sums(T::DTYPE, q.len()) + short_sums(T::DTYPE, q.len(), None));
+    let factors = |key: usize| {
+        let of_pair =
+            |factors: &Factors| factors.of_pair(shape, mask.block(), [batch, head, query], key).map(f64::from);
+        inputs.factors.map_or([1.0; 2], of_pair)
+    };
+    let error_of_products = scale * (f32_sums(T::DTYPE, q.len()) + short_sums(T::DTYPE, q.len(), None));
     let (bm, bk) = mask.block();
     let list = &mask.lists()[mask.pattern(batch, head, shape.heads)];
     let mut attends = vec![];
@@ -132,7 +135,8 @@ fn one_row<T: Element>(
             let [product, squares] = product_and_squares(&q, &widened(k.row([batch, key_head, key])));
             // Tensor cores that cut a sum in FP8 do it towards zero: the parts do not cancel.
             let summed = squares.sqrt() + product.abs();
-            let product = product * of_products;
+            let [of_product, of_value] = factors(key);
+            let product = product * of_product;
             let score = match score.filter(|_| partial) {
                 Some(score) => {
                     vector::values(score, inputs, shape, [batch, head, query, key], &mut values);
@@ -140,8 +144,8 @@ fn one_row<T: Element>(
                 }
                 None => product * scale,
             };
-            let error = OF_SCORE * (1.0 + score.abs()) + error_of_products * summed;
-            attends.push(Attends { key, score, error });
+            let error = OF_SCORE * (1.0 + score.abs()) + error_of_products * of_product * summed;
+            attends.push(Attends { key, score, of_value, error });
         }
     }
     let sink = inputs.sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[head]));
@@ -159,7 +163,8 @@ fn one_row<T: Element>(
     let rounding = half_ulp(T::DTYPE);
     // Of a probability; of O, and what rounds that.
     let (least, [least_output, of_output]) = match T::DTYPE {
-        Dtype::E4M3 => (LEAST_E4M3 / sum, [LEAST_F16, half_ulp(Dtype::BF16)]),
+        // The reference of its exponentials is that of probabilities times the factors of V.
+        Dtype::E4M3 => (LEAST_E4M3 / sum * weightiest(&attends, greatest), [LEAST_F16, half_ulp(Dtype::BF16)]),
         Dtype::F16 => (LEAST_F16, [LEAST_F16, rounding]),
         _ => (0.0, [0.0, rounding]),
     };
@@ -168,10 +173,10 @@ fn one_row<T: Element>(
     let mut error = of_sink / sum * OF_SCORE * (1.0 + if of_sink > 0.0 { sink.abs() } else { 0.0 });
     for key in attends {
         let probability = (key.score - greatest).exp() / sum;
-        let (weight, of_key) = (probability.max(least).powi(2), probability * key.error);
+        let (weight, of_key) = (probability.max(least / key.of_value).powi(2), probability * key.error);
         error += of_key;
         for (element, value) in row.iter_mut().zip(widened(v.row([batch, key_head, key.key]))) {
-            let value = value * of_values;
+            let value = value * key.of_value;
             element.value += probability * value;
             element.squares += weight * value * value;
             element.error += of_key * value.abs();
@@ -185,6 +190,11 @@ fn one_row<T: Element>(
     }
     into.lse.push(greatest + sum.ln());
     into.lse_bounds.push(OF_LOGARITHM + error);
+}
+
+/// The greatest exponential times the factor of V of its key.
+fn weightiest(attends: &[Attends], greatest: f64) -> f64 {
+    attends.iter().map(|key| (key.score - greatest).exp() * key.of_value).fold(0.0, f64::max)
 }
 
 /// What is summed of an element of O.

@@ -170,7 +170,7 @@ impl SimulatedAttention {
         let table = paged.as_ref().map(|paged| (sim.words(&unsigned(&paged.table)), &paged.shape));
         let (tensors, numbers) = ((tensors, T::DTYPE), (scale, scalars));
         let factors = factors
-            .map(|factors| (factors.each().each_ref().map(|each| sim.bytes(f32::to_bytes(each))), factors.len()));
+            .map(|factors| (factors.each().each_ref().map(|each| sim.bytes(f32::to_bytes(each))), factors.count()));
         let (further, results) = ((sinks, table, factors), (o, given_lse, O::DTYPE));
         let operands = operands::checked(plan, &shape, tensors, results, numbers, vectors.into_iter(), further)?;
         if work.ctas() == 0 || !findings.is_empty() {

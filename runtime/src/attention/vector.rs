@@ -276,7 +276,7 @@ impl<'n> ScoreInputs<'n> {
         Self { lengths: lengths.into(), ..self }
     }
 
-    /// The same with factors of Q, K and V, for a kernel with `scale = tensor`.
+    /// The same with factors of Q, K and V, for a kernel with `scale = tensor` or `block`.
     #[must_use]
     pub fn factors(self, factors: impl Into<Option<&'n Factors>>) -> Self {
         Self { factors: factors.into(), ..self }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use bsr_codegen::AttentionTiles;
 
 use super::divide::{self, Role};
+use super::joined;
 use super::operands::check_without_pages;
 use super::steps::{self, Counts};
 use super::{AttentionError, Mask, Shape, Sharing};
@@ -119,8 +120,11 @@ impl AttentionWork {
 
     /// Adds the steps of the tile of one pattern that begins with query `row`.
     fn add_steps(&mut self, tiles: &AttentionTiles, mask: &Mask, pattern: usize, row: usize) -> Steps {
-        let of_tile = steps::of_tile(tiles, mask, pattern, row);
-        let number = |words: usize| words as u32 / tiles.blocks;
+        let of_tile = match tiles.joined() {
+            1 => steps::of_tile(tiles, mask, pattern, row),
+            _ => joined::of_tile(tiles, mask, pattern, row),
+        };
+        let number = |words: usize| words as u32 / tiles.step_words();
         let first = number(self.steps.len());
         self.steps.extend(&of_tile.words);
         Steps { first, total: number(of_tile.words.len()), counts: of_tile.counts }
@@ -177,7 +181,7 @@ pub(super) fn check_sharing(tiles: &AttentionTiles, sharing: Sharing) -> Result<
 fn check_mask(tiles: &AttentionTiles, shape: &Shape, mask: &Mask) -> Result<(), AttentionError> {
     check_mask_sizes(tiles.block, shape, mask)?;
     check_sharing(tiles, mask.sharing())?;
-    check_runs((shape.keys, "keys"), tiles.run())
+    check_runs((shape.keys, "keys"), tiles.unit())
 }
 
 /// Whether a mask has a kernel's blocks and a shape's sizes.

@@ -48,9 +48,9 @@ pub use lanes::lanes_of_row;
 #[doc(hidden)]
 pub use long_rows::{divide_k, longest_part};
 // The cost model lists the tiles of pairs of blocks as the lists do.
+pub(crate) use pairs::columns_of_wave;
 #[doc(hidden)]
 pub use pairs::places as places_of_pairs;
-pub(crate) use pairs::columns_of_wave;
 pub use plan::WorkPlan;
 pub use sddmm::SddmmWork;
 use shared_columns::SharedWork;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod accuracy;
+mod block_factors;
 mod clusters;
 #[path = "../drawn/mod.rs"]
 mod drawn;
@@ -13,6 +14,7 @@ mod gpu;
 mod gpu_pages;
 mod gpu_repeated;
 mod gradient;
+mod joined;
 mod masks;
 mod refusals;
 mod score_gradients;
@@ -49,8 +51,11 @@ impl<T: Element> Operands<T> {
         // Of the tensors, of heads, or of the heads of each problem.
         let count = [1, key_heads, batch * key_heads][queries % 3];
         let factor = |first: usize| (first..first + count).map(|at| [1.0, 0.6, 1.5, 0.85][at % 4]).collect();
-        let factors = || Factors::new(factor(0), factor(1), factor(2)).unwrap();
-        let factors = (spec.scale != Scale::Unscaled).then(factors);
+        let factors = match spec.scale {
+            Scale::Unscaled => None,
+            Scale::Block => Some(block_factors::factors(&spec, &case.shape)),
+            _ => Some(Factors::new(factor(0), factor(1), factor(2)).unwrap()),
+        };
         Self { tensors, scale: case.steepness * (depth as f32).sqrt().recip(), sinks, factors }
     }
 

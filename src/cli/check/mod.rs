@@ -25,7 +25,7 @@ use super::problem::ProblemArgs;
 use super::progress::Progress;
 use super::ptx::PtxArgs;
 use super::spec::Planned;
-use super::{attention, line, say, simulate};
+use super::{attention, blocks, line, say, simulate};
 use fault::Group;
 use lists::{lists, patterns};
 
@@ -70,7 +70,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let asked = args.ptx.plan(&args.spec)?;
+    let text = match args.problem.is_any() {
+        true => blocks::filled(&args.spec, &args.problem, Defaults::Simulator, Gpu::default())?,
+        false => args.spec.clone(),
+    };
+    let asked = args.ptx.plan(&text)?;
     let spec = *asked.spec();
     let (planned, words) = match chosen(args, &asked)? {
         Some((planned, words)) => (planned, Some(words)),

@@ -24,7 +24,7 @@ use super::exit::{Exit, Failure};
 use super::output::{Outputs, Replace};
 use super::problem::{ProblemArgs, in_a_shell};
 use super::weights::block;
-use super::{block_sizes, interrupt, invocation, line};
+use super::{block_sizes, blocks, interrupt, invocation, line};
 use backends::{BackendKind, Backends, Devices};
 use points::Points;
 use watch::Watch;
@@ -241,7 +241,10 @@ fn facts(args: &Args) -> Result<Vec<Facts>, Failure> {
         points::facts(&args.space, Some(&format!("bm = {bm}, bk = {bk}{more}")))
     };
     match args.blocks.as_slice() {
-        [] => Ok(vec![points::facts(&args.space, kernel)?]),
+        [] => {
+            let filled = |kernel| blocks::filled(kernel, &args.problem, Defaults::Gpu, Gpu::default());
+            Ok(vec![points::facts(&args.space, kernel.map(filled).transpose()?.as_deref())?])
+        }
         blocks => blocks.iter().map(of_blocks).collect(),
     }
 }

@@ -122,6 +122,10 @@ impl KernelPlan for AttentionPlan {
             let why = "one of Q, of K and of V, of the tensor or of each head of K: the first two multiply scores, the third O";
             rows.push(row("factors", "3 a head", why));
         }
+        if self.has_block_factors() {
+            let why = "one of each block of queries of a head, and of K and of V of each block of keys; V's is part of the exponents";
+            rows.push(row("factors", "of blocks", why));
+        }
         if s.sinks.is_on() {
             rows.push(row("sinks", "1 a head", "a term of each row's sum of exponentials, added before O is stored"));
         }

@@ -204,11 +204,24 @@ pub(super) fn sinks(heads: usize, number: usize) -> Vec<f32> {
     (number..number + heads).map(|at| [2.0, -1.5, 7.0, 0.25, f32::NEG_INFINITY, 4.0][at % 6]).collect()
 }
 
-/// Factors of Q, K and V, of a kernel of `spec` that has them: between 1/2 and 2, those of neighbouring heads and problems far apart.
+/// Factors of Q, K and V, of a kernel of `spec` that has them: between 1/2 and 2, those of neighbouring heads, problems and blocks far
+/// apart. Those of blocks are of every block, whatever shares the others.
 pub(super) fn factors(spec: &KernelSpec, shape: &Shape, sharing: Sharing) -> Option<Factors> {
-    let count = sharing.patterns(shape.batch, shape.key_heads);
-    let of = |first: usize| (first..first + count).map(|at| [1.0, 0.55, 1.7, 0.8, 1.35][at % 5]).collect();
-    (spec.scale != Scale::Unscaled).then(|| Factors::new(of(0), of(1), of(2)).ok()).flatten()
+    let of =
+        |count: usize, first: usize| (first..first + count).map(|at| [1.0, 0.55, 1.7, 0.8, 1.35][at % 5]).collect();
+    let made = match spec.scale {
+        Scale::Unscaled => return None,
+        Scale::Block => {
+            let of_queries = shape.batch * shape.heads * shape.queries.div_ceil(spec.bm as usize);
+            let of_keys = shape.batch * shape.key_heads * shape.keys.div_ceil(spec.bk as usize);
+            Factors::of_blocks(of(of_queries, 0), of(of_keys, 1), of(of_keys, 2))
+        }
+        _ => {
+            let count = sharing.patterns(shape.batch, shape.key_heads);
+            Factors::new(of(count, 0), of(count, 1), of(count, 2))
+        }
+    };
+    made.ok()
 }
 
 /// Keys of so many problems: the first one has `most`, others fewer, down to none. Those of another `number` are other ones.

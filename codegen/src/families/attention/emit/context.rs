@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::{AttentionPlan, Slices};
+use super::block_factors::{self, BlockFactors};
 use super::exchange::Exchange;
 use super::fp8::{self, Factors};
 use super::pages::Pages;
@@ -35,6 +36,8 @@ pub(super) struct Context {
     score: Score,
     /// Of a kernel of 8-bit operands with factors.
     factors: Option<Factors>,
+    /// The same with factors of blocks.
+    block_factors: Option<BlockFactors>,
     /// The sums include a sink for each head.
     sinks: bool,
     /// Of a kernel whose K and V are in pages.
@@ -104,13 +107,18 @@ struct Barrier {
 /// A step's words, one for each run of keys.
 #[derive(Clone, Debug, Serialize)]
 struct Step {
-    /// Keys of a run.
+    /// Keys of a run, and those by which runs are numbered.
     keys: u32,
+    unit: u32,
+    /// Blocks of a run are told apart by the second word.
+    joined: bool,
     number: u32,
     stored: u32,
     partial: u32,
     bytes: u32,
     runs: Vec<u32>,
+    /// Numbers of the words.
+    numbers: Vec<u32>,
     /// What an instruction that moves the words of a step is called, and its registers.
     vector: &'static str,
     words: String,
@@ -186,8 +194,9 @@ impl Context {
             scores: product::scores(plan),
             output: product::output(plan),
             softmax: softmax(plan),
-            score: Score::new(plan.score(), (plan.tiles().run(), t.blocks), Factors::of_products(plan)),
+            score: Score::new(plan.score(), (plan.tiles().unit(), t.blocks * plan.tiles().joined()), of_products(plan)),
             factors: Factors::new(plan),
+            block_factors: BlockFactors::new(plan),
             sinks: plan.spec.sinks.is_on(),
             pages: Pages::new(plan),
             staging: Staging {
@@ -208,7 +217,16 @@ impl Context {
 
 fn softmax(plan: &AttentionPlan) -> Softmax {
     let softmax = Softmax::new((plan.tiling.step, plan.tiling.columns));
-    if plan.is_fp8() { softmax.in_e4m3(plan.tiling.step, Factors::of_values(plan)) } else { softmax }
+    let softmax = if plan.is_fp8() { softmax.in_e4m3(plan.tiling.step, Factors::of_values(plan)) } else { softmax };
+    if plan.has_block_factors() { softmax.with_block_factors() } else { softmax }
+}
+
+/// By what products of each of a thread's rows are multiplied before a score reads them.
+fn of_products(plan: &AttentionPlan) -> Option<[&'static str; 2]> {
+    match plan.has_block_factors() {
+        true => Some(block_factors::PRODUCTS),
+        false => Factors::of_products(plan).map(|register| [register; 2]),
+    }
 }
 
 fn held(plan: &AttentionPlan) -> Vec<Held> {
@@ -225,7 +243,7 @@ fn memory(plan: &AttentionPlan) -> Memory {
             .map(move |at| Barrier { offset: first + at * BARRIER, arrivals: if at < stages { 1 } else { empty } })
     };
     let of_consumer = |slices: Slices, consumer: u32| {
-        let offset = m.slices_offset(&plan.tiling) + consumer * Slices::barriers_bytes();
+        let offset = m.slices_offset() + consumer * Slices::barriers_bytes();
         let taken = Barrier { offset: offset + BARRIER, arrivals: WARPS * (slices.size - 1) };
         [Barrier { offset, arrivals: 1 }, taken]
     };
@@ -262,19 +280,22 @@ fn memory(plan: &AttentionPlan) -> Memory {
 }
 
 fn step(plan: &AttentionPlan) -> Step {
-    let blocks = plan.tiling.blocks;
+    let (blocks, words) = (plan.tiling.blocks, plan.tiles().step_words());
     let list = |name: &str| {
-        let registers: Vec<String> = (0..blocks).map(|run| format!("{name}{run}")).collect();
-        if blocks == 1 { registers.concat() } else { format!("{{ {} }}", registers.join(", ")) }
+        let registers: Vec<String> = (0..words).map(|word| format!("{name}{word}")).collect();
+        if words == 1 { registers.concat() } else { format!("{{ {} }}", registers.join(", ")) }
     };
     Step {
         keys: plan.tiles().run(),
+        unit: plan.tiles().unit(),
+        joined: plan.tiles().joined() > 1,
         number: AttentionTiles::NUMBER,
         stored: AttentionTiles::STORED,
         partial: AttentionTiles::PARTIAL,
-        bytes: WORD * blocks,
+        bytes: WORD * words,
         runs: (0..blocks).collect(),
-        vector: if blocks == 1 { "" } else { ".v2" },
+        numbers: (0..words).collect(),
+        vector: if words == 1 { "" } else { ".v2" },
         words: list("%r_word"),
         ahead: list("%r_ahead"),
     }

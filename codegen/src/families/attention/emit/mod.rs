@@ -1,5 +1,6 @@
 //! Attention: TMA, mbarriers, WGMMA, a softmax in registers.
 
+mod block_factors;
 mod context;
 mod exchange;
 mod fp8;

@@ -62,7 +62,7 @@ const VECTOR: u32 = 4;
 impl Merge {
     pub(super) fn new(plan: &AttentionPlan) -> Option<Self> {
         let slices = plan.slices()?;
-        let at = plan.memory.slices_offset(&plan.tiling);
+        let at = plan.memory.slices_offset();
         Some(Self {
             size: slices.size,
             shift: slices.size.ilog2(),

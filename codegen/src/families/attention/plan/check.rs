@@ -23,8 +23,17 @@ const WIDEST_SPLIT: u32 = 176;
 pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     // K of one WGMMA.
     let unit = wgmma_k(spec.a).max(16);
+    let packed = spec.pack_heads.filter(|heads| heads.is_power_of_two() && *heads <= ROWS).unwrap_or(1);
     let sides = [
-        ("bm", "blocks of", "queries", spec.bm, ROWS, LARGEST, "a consumer warpgroup has 64 queries"),
+        (
+            "bm",
+            "blocks of",
+            "queries",
+            spec.bm,
+            ROWS / packed,
+            LARGEST,
+            "a consumer warpgroup has 64 rows, those of a query are its heads in a tile",
+        ),
         ("bk", "blocks of", "keys", spec.bk, unit, LARGEST, "the keys of a block are K of the second product's WGMMA"),
         (
             "bn",

@@ -42,12 +42,12 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             "drop `page`, or dtype = bf16",
         ));
     }
-    if !matches!(spec.scale, Scale::Unscaled | Scale::Tensor) {
+    if spec.scale == Scale::RowCol {
         errors.push(PlanError::new(
             Key::Scale.as_str(),
             format!("scale = {} is not supported for op = {}", spec.scale, spec.op),
-            "the factors of Q, K and V are those of the tensors, or of each of their heads: `tensor`",
-            "scale = tensor",
+            "the factors of Q, K and V are those of the tensors or of each of their heads, `tensor`, or of each of their blocks, `block`",
+            "scale = block",
         ));
     }
 }

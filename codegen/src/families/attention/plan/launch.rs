@@ -56,6 +56,14 @@ impl AttentionPlan {
             push("factor_head", Argument::Number(head));
             push("factor_problem", Argument::Number(problem));
         }
+        if self.has_block_factors() {
+            push("factors_q", Argument::Pointer(Operand::ScaleA));
+            push("factors_k", Argument::Pointer(Operand::ScaleB));
+            push("factors_v", Argument::Pointer(Operand::ScaleV));
+            push("factor_head", Argument::Number(problem.factors[0]));
+            push("factor_problem", Argument::Number(problem.factors[1]));
+            push("query_blocks", Argument::Number(problem.queries.div_ceil(self.spec.bm.into()) as u32));
+        }
         if self.spec.sinks.is_on() {
             push("sinks", Argument::Pointer(Operand::Sinks));
         }

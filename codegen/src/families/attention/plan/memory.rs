@@ -1,6 +1,6 @@
 //! Step 4: shared memory: Q and where O is staged, the rings of K and V, barriers, words for the consumers.
 
-use super::{Slices, Tiling};
+use super::{Slices, Tiling, joined};
 use crate::hopper::OperandTile;
 use crate::hopper::ring::{ALIGN, BARRIER, MOST_STAGES};
 use crate::plan::PlanError;
@@ -58,7 +58,7 @@ impl Memory {
         let query_bytes = queries.bytes().max(output.bytes()).next_multiple_of(ALIGN);
         let [key_bytes, value_bytes] = [keys, values].map(|tile| tile.bytes().next_multiple_of(ALIGN));
         let of_query = query_bytes + 2 * BARRIER + WORD * tiling.words;
-        let of_stage = key_bytes + value_bytes + 2 * 2 * BARRIER + WORD * tiling.blocks;
+        let of_stage = key_bytes + value_bytes + 2 * 2 * BARRIER + WORD * joined::words(spec, tiling);
         // Words are read as vectors of 16 bytes.
         let slices = Slices::new(spec, tiling, queries, arch).map_or(0, |slices| slices.bytes() + SLICES_ALIGN);
         let spare = if spec.page.is_some() { 16 + BARRIER } else { 16 + slices };
@@ -91,11 +91,11 @@ impl Memory {
         let records_offset = values_offset + stages * value_bytes;
         let barriers_offset = records_offset + query_stages * WORD * tiling.words;
         let words_offset = barriers_offset + (2 * query_stages + 4 * stages) * BARRIER;
-        let tail_offset = (words_offset + stages * WORD * tiling.blocks).next_multiple_of(BARRIER);
-        let words_end = words_offset + stages * WORD * tiling.blocks;
+        let words_end = words_offset + stages * WORD * joined::words(spec, tiling);
+        let tail_offset = words_end.next_multiple_of(BARRIER);
         let total = match spec.page {
             Some(_) => tail_offset + BARRIER,
-            None if slices > 0 => words_end.next_multiple_of(SLICES_ALIGN) + slices - SLICES_ALIGN,
+            None if slices > 0 => tail_offset.next_multiple_of(SLICES_ALIGN) + slices - SLICES_ALIGN,
             None => words_end,
         };
         Ok(Self {
@@ -130,8 +130,8 @@ impl Memory {
     }
 
     /// What slices of a tile's steps are merged through.
-    pub(crate) fn slices_offset(&self, tiling: &Tiling) -> u32 {
-        (self.words_offset + self.stages * WORD * tiling.blocks).next_multiple_of(SLICES_ALIGN)
+    pub(crate) fn slices_offset(&self) -> u32 {
+        self.tail_offset.next_multiple_of(SLICES_ALIGN)
     }
 
     /// Barriers of full stages of V.

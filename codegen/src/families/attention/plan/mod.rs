@@ -2,6 +2,7 @@
 
 mod check;
 mod fp8;
+mod joined;
 mod launch;
 mod memory;
 mod operand;
@@ -58,9 +59,14 @@ impl AttentionPlan {
         self.spec.a.is_fp8()
     }
 
-    /// Q, K and V have factors.
+    /// Q, K and V have factors that a tile has one each of.
     pub(crate) fn has_factors(&self) -> bool {
-        self.spec.scale != Scale::Unscaled
+        self.spec.scale == Scale::Tensor
+    }
+
+    /// Q, K and V have factors of blocks.
+    pub(crate) fn has_block_factors(&self) -> bool {
+        self.spec.scale == Scale::Block
     }
 
     /// What the CTAs of a cluster pass to each other, of a kernel with clusters.

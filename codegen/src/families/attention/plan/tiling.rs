@@ -1,10 +1,11 @@
 //! Step 2: the work tile: queries of the consumers, keys of a step, registers.
 
+use super::joined;
 use crate::hopper::held::SLICE_REGISTERS;
 use crate::hopper::{Roles, wgmma_k};
 use crate::plan::PlanError;
 use crate::scores::vectors;
-use crate::spec::Key;
+use crate::spec::{Key, Scale};
 use crate::{Arch, KernelSpec};
 
 /// Queries of a consumer.
@@ -19,6 +20,8 @@ const WIDEST_STEP: u32 = 128;
 const WIDEST_HELD: u32 = 64;
 /// Registers of a thread beside the slices of Q that it holds, and all else.
 const BESIDE_HELD: u32 = 8;
+/// Registers of factors of blocks: of two rows and a step, and what they make of exponents.
+const BLOCK_FACTORS: u32 = 12;
 /// Words that say which part of a tile a work tile is.
 const PART_WORDS: u32 = 4;
 /// Warpgroups that compute, the most first. At 64 columns a consumer waits for its own instructions more than for the tensor
@@ -93,10 +96,11 @@ impl Tiling {
         let chosen: Vec<&Consumers> =
             CONSUMERS.iter().filter(wanted).filter(|consumers| score <= consumers.most_score).collect();
         let unit = wgmma_k(spec.a);
-        let fits = |tiling: &Self| tiling.fits(unit);
+        let fits = |tiling: &Self| tiling.fits(unit) && joined::fits(spec, tiling);
         let Some(last) = chosen.last() else { return Err(other_consumers(spec, score)) };
         if let Some(step) = spec.k_step {
-            let legal = step <= WIDEST_STEP && step.is_multiple_of(unit) && blocks(spec, step).is_some();
+            let own = step <= WIDEST_STEP && blocks(spec, step).is_some();
+            let legal = step.is_multiple_of(unit) && (own || joined::blocks(spec, step).is_some());
             let found: Vec<Self> = chosen.iter().map(|consumers| of(consumers, step)).filter(fits).collect();
             return if legal && !found.is_empty() { Ok(found) } else { Err(of(last, step).refusal(spec)) };
         }
@@ -108,20 +112,21 @@ impl Tiling {
 
     fn new(spec: &KernelSpec, consumers: Consumers, (step, score): (u32, u32), arch: &Arch) -> Self {
         let rows = consumers.number * WG_ROWS;
+        let (pack, joins) = (spec.pack_heads.unwrap_or(1), joined::blocks(spec, step).is_some());
         let tiling = Self {
             roles: Roles::sharing_an_sm(consumers.resident, consumers.number, consumers.producer, arch),
             rows,
-            pack: spec.pack_heads.unwrap_or(1),
+            pack,
             step,
             blocks: blocks(spec, step).unwrap_or(1),
             depth: spec.score_depth(),
             columns: spec.bn,
             score,
             held: 0,
-            uniform: spec.bm.is_multiple_of(rows),
+            uniform: spec.bm.is_multiple_of(rows) || joins && spec.bm.is_multiple_of(rows / pack),
             words: (6 + consumers.number + u32::from(spec.page.is_some())).next_multiple_of(4)
                 + if spec.split.is_on() { PART_WORDS } else { 0 },
-            overhead: consumers.overhead,
+            overhead: consumers.overhead + if spec.scale == Scale::Block { BLOCK_FACTORS } else { 0 },
         };
         Self { held: tiling.held(wgmma_k(spec.a)), ..tiling }
     }
@@ -177,8 +182,8 @@ impl Tiling {
             "k_step",
             format!("steps of {} keys are not supported for blocks of {}", self.step, spec.bk),
             format!(
-                "a step is a multiple of {unit} up to {WIDEST_STEP} that divides bk or is 2 bk, and takes {s} registers of S + \
-                 {o} of O + {p} of P + {}{of_score} of the {} that a thread of {} consumers has",
+                "a step is a multiple of {unit} up to {WIDEST_STEP} that divides bk or is 2 bk, or joins 3 to 16 blocks \
+                 of keys if bm is a multiple of a tile's queries, and takes {s} registers of S + {o} of O + {p} of P + {}{of_score} of the {} that a thread of {} consumers has",
                 self.overhead, self.roles.consumer_registers, self.roles.consumers
             ),
             "drop `k_step`: the plan takes the largest that fits",
@@ -196,7 +201,7 @@ fn blocks(spec: &KernelSpec, step: u32) -> Option<u32> {
     }
     if spec.bk.is_multiple_of(step) {
         Some(1)
-    } else if step == 2 * spec.bk {
+    } else if step == 2 * spec.bk && spec.scale != Scale::Block {
         Some(2)
     } else {
         None

@@ -65,10 +65,13 @@ struct Memory {
 #[derive(Clone, Debug, Serialize)]
 struct Step {
     keys: u32,
+    unit: u32,
+    joined: bool,
     number: u32,
     partial: u32,
     bytes: u32,
     runs: [u32; 1],
+    numbers: [u32; 1],
     vector: &'static str,
     ahead: &'static str,
 }
@@ -129,10 +132,13 @@ impl Context {
             },
             step: Step {
                 keys: t.step,
+                unit: t.step,
+                joined: false,
                 number: AttentionTiles::NUMBER,
                 partial: AttentionTiles::PARTIAL,
                 bytes: WORD,
                 runs: [0],
+                numbers: [0],
                 vector: "",
                 ahead: "%r_ahead0",
             },
