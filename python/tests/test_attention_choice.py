@@ -34,3 +34,33 @@ def test_gpus_that_are_no_hopper_have_kernels_of_mma_sync(monkeypatch, capabilit
         assert words in kernel.spec
     with pytest.raises(bsr.KernelError, match="kernels with mma = mma_sync have no `split`"):
         _kernels.first_planned(_attention_choice.specs(mask, of, of, of, None, "4"))
+
+
+@pytest.mark.parametrize(
+    ("block", "heads", "words"),
+    [
+        ((16, 16), (16, 2), ("pack_heads = 8", "consumers = 2", "k_step = 144")),
+        ((32, 16), (16, 2), ("pack_heads = 4", "consumers = 2", "k_step = 160")),
+        ((32, 16), (4, 2), ("pack_heads = 2", "consumers = 1", "k_step = 160")),
+        ((8, 16), (8, 1), ("pack_heads = 8", "consumers = 1", "k_step = 144")),
+    ],
+)
+def test_small_blocks_have_steps_of_whole_rows_and_heads_that_share_a_tile(monkeypatch, block, heads, words) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    of = SimpleNamespace(is_cuda=True, device="cuda:0", dtype=torch.bfloat16, shape=(1, heads[0], 600, 64))
+    k = SimpleNamespace(is_cuda=True, device="cuda:0", dtype=torch.bfloat16, shape=(1, heads[1], 600, 64))
+    mask = bsr.AttentionMask.window((600, 600), block, before=127)
+    kernel = _kernels.first_planned(_attention_choice.specs(mask, of, k, k, "|| s * scale", None))
+    assert all(word in kernel.spec for word in words), kernel.spec
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("block", [(16, 16), (8, 16), (32, 32)])
+def test_on_a_gpu_windows_in_small_blocks_are_right(block) -> None:
+    shapes = ((2, 16, 700, 64), (2, 2, 700, 64), (2, 2, 700, 64))
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+    window = "i >= j && i - j < 128"
+    sinks = torch.linspace(-2, 2, 16, device="cuda")
+    found = bsr.attention(q, k, v, mask=window, block=block, sinks=sinks)
+    whole = bsr.attention(*(x.double() for x in (q.cpu(), k.cpu(), v.cpu())), mask=window, sinks=sinks.cpu())
+    assert ((found.cpu().double() - whole).norm() / whole.norm()).item() < 1e-2

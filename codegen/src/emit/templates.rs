@@ -71,6 +71,7 @@ templates! {
     "attention/key_factors",
     "attention/load_pages",
     "attention/load_value_pages",
+    "attention/load_value_pages_by_column",
     "attention/load_values",
     "attention/load_values_by_column",
     "attention/next_step",

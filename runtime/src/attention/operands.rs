@@ -35,7 +35,7 @@ pub(super) fn checked<'a, A: Copy>(
     (sinks, pages, factors): Further<'_, A>,
 ) -> Result<Attention<'a, A>, AttentionError> {
     let sizes = tensors.map(|tensor| tensor.sizes);
-    let found = shape_of(plan, rows_of(sizes, pages.map(|(_, pages)| pages))?, dtype)?;
+    let found = shape_of(plan, rows_of(sizes, pages.map(|(_, pages)| pages), dtype)?, dtype)?;
     match pages {
         Some((_, pages)) => pages.check(plan, &found)?,
         None => check_without_pages(plan.spec().page)?,
@@ -86,8 +86,12 @@ pub(super) fn checked<'a, A: Copy>(
 pub(super) fn rows_of(
     [q, k, v]: [[usize; 4]; 3],
     pages: Option<&PageShape>,
+    dtype: Dtype,
 ) -> Result<[[usize; 4]; 3], AttentionError> {
     let Some(pages) = pages else { return Ok([q, k, v]) };
+    // Of 8 bits the rows of V are columns.
+    let turned = |[pages, heads, rows, columns]: [usize; 4]| [pages, heads, columns, rows];
+    let v = if dtype.is_fp8() { turned(v) } else { v };
     if let Some(found) = [k, v].into_iter().find(|found| (found[0], found[2]) != (pages.pages, pages.page)) {
         return Err(AttentionError::size(
             format!("K or V is {found:?}"),
@@ -96,7 +100,7 @@ pub(super) fn rows_of(
         ));
     }
     let rows = |[_, heads, _, columns]: [usize; 4]| [q[0], heads, pages.keys(), columns];
-    Ok([q, rows(k), rows(v)])
+    Ok([q, rows(k), if dtype.is_fp8() { turned(rows(v)) } else { rows(v) }])
 }
 
 /// Whether a kernel reads tensors, not pages.

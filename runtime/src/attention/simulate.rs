@@ -133,6 +133,7 @@ impl SimulatedAttention {
         inputs: impl Into<ScoreInputs<'n>>,
         options: &Options,
     ) -> Result<Simulation<O>, AttentionError> {
+        let rows_of_v = v;
         let by_column = self.plan().spec().a.is_fp8().then(|| v.by_column());
         let v = by_column.as_ref().unwrap_or(v);
         let (plan, simulator) = (self.plan(), self.launcher.machine());
@@ -140,7 +141,7 @@ impl SimulatedAttention {
         let mut shape = operands::shape_of(plan, [q, k, v].map(Tensor::sizes), T::DTYPE)?;
         let ScoreInputs { scale, scalars, vectors, sinks, lengths, factors } = inputs.into();
         let paged = match plan.spec().page {
-            Some(page) => Some(in_pages([k, v], mask, lengths, page)?),
+            Some(page) => Some(in_pages([k, rows_of_v], mask, lengths, page)?),
             None => None,
         };
         if let Some(paged) = &paged {

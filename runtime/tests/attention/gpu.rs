@@ -118,7 +118,7 @@ pub(crate) fn launch<T: Element + Plain, O: Element + Plain>(
     let pattern = pattern.map_err(|error| text(&error))?;
     let [q, k, v] = operands.each();
     let [k, v] = paged.as_ref().map_or([k, v], |paged| [&paged.keys, &paged.values]);
-    let by_column = T::DTYPE.is_fp8().then(|| v.by_column());
+    let by_column = (T::DTYPE.is_fp8() && paged.is_none()).then(|| v.by_column());
     let v = by_column.as_ref().unwrap_or(v);
     let [q, k, v] = [q, k, v].map(|tensor| DeviceTensor::upload(device, tensor).unwrap());
     let vectors = UploadedVectors::new(device, &case.vectors).unwrap();

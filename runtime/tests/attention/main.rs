@@ -9,6 +9,7 @@ mod block_factors;
 mod clusters;
 #[path = "../drawn/mod.rs"]
 mod drawn;
+mod eight_bit_pages;
 mod eight_bits;
 mod gpu;
 mod gpu_pages;

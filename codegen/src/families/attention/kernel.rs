@@ -80,9 +80,9 @@ impl KernelPlan for AttentionPlan {
         };
         let rings = format!("a ring of {} stages each, at {} and {}", m.stages, m.keys_offset, m.values_offset);
         let number = 2 * m.query_stages + 4 * m.stages;
-        let barriers = match s.page {
-            None => (number, format!("at {}: full and empty of Q, K and V", m.barriers_offset)),
-            Some(_) => (
+        let barriers = match self.cuts_pages() {
+            false => (number, format!("at {}: full and empty of Q, K and V", m.barriers_offset)),
+            true => (
                 number + 1,
                 format!(
                     "at {}: full and empty of Q, K and V; at {}: of the last page of V",

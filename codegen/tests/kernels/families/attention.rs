@@ -342,6 +342,26 @@ fn ptxas_assembles_clusters_without_spills() {
     assert!(pdl.attention_launch(&AttentionProblem::default(), 1).unwrap().is_dependent);
 }
 
+/// Steps of neighbouring blocks: S takes more registers than in other kernels.
+#[test]
+fn ptxas_assembles_steps_of_neighbouring_blocks_without_spills() {
+    let window = "score = \"|| if i < j { -inf } else if i - j > 127 { -inf } else { s * scale }\"";
+    let specs = [
+        "bm = 16, bn = 64, bk = 16, pack_heads = 8, consumers = 2, k_step = 144",
+        "bm = 16, bn = 64, bk = 16, pack_heads = 8, consumers = 2, k_step = 192",
+        "bm = 16, bn = 128, bk = 16, pack_heads = 8, consumers = 2, k_step = 144",
+        "bm = 32, bn = 64, bk = 32, pack_heads = 4, consumers = 2, k_step = 160",
+        "bm = 64, bn = 64, bk = 16, pack_heads = 2, consumers = 2, k_step = 192",
+        "bm = 8, bn = 64, bk = 16, pack_heads = 8, consumers = 1, k_step = 144",
+        "bm = 8, bn = 64, bk = 16, pack_heads = 8, consumers = 1, k_step = 80",
+        "bm = 24, bn = 64, bk = 16, pack_heads = 8, consumers = 3, k_step = 80",
+        "bm = 128, bn = 64, bk = 16, k_step = 128, consumers = 2",
+    ];
+    let of = |keys: &str| specs.map(|spec| plan(&joined(&["op = attention, dtype = bf16", spec, keys])));
+    let plans: Vec<Plan> = ["", window, "sinks = on"].into_iter().flat_map(of).collect();
+    ptxas::assemble_all(&plans, "attention-joined");
+}
+
 /// Two CTAs of one consumer share an SM, with 128 registers a thread: up to 192 columns ptxas has enough of them, and beyond them the
 /// kernel is refused with what it takes.
 #[test]

@@ -11,7 +11,7 @@ const CAUSAL: &str = "score = \"|| if i >= j { s * scale } else { -inf }\"";
 const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slopes: Heads<f16>, bias: Cols<bf16>| if of_query == \
                          of_key { s * scale - slopes * abs(i - j) + bias } else { -inf }\"";
 
-const REFUSED: [&str; 12] = [
+const REFUSED: [&str; 13] = [
     "op = attention, bm = 128, bn = 128, bk = 128, dtype = e5m2",
     "op = attention, bm = 128, bn = 128, bk = 128, a = e4m3, b = bf16",
     "op = attention, bm = 128, bn = 128, bk = 128, a = f16, b = e4m3",
@@ -19,7 +19,8 @@ const REFUSED: [&str; 12] = [
     "op = attention, bm = 128, bn = 128, bk = 128, dtype = e4m3, acc = f16",
     "op = attention, bm = 128, bn = 80, bk = 48, dtype = e4m3",
     "op = attention, bm = 128, bn = 128, bk = 128, dtype = e4m3, d = 80",
-    "op = attention, bm = 128, bn = 128, bk = 128, dtype = e4m3, page = 64",
+    "op = attention, bm = 128, bn = 128, bk = 128, dtype = e4m3, page = 16",
+    "op = attention, bm = 128, bn = 128, bk = 128, dtype = e4m3, page = 64, scale = block",
     "op = attention, bm = 128, bn = 128, bk = 128, dtype = e4m3, scale = row_col",
     "op = attention, bm = 128, bn = 128, bk = 128, dtype = e4m3, k_step = 48",
     "op = attention, bm = 128, bn = 128, bk = 128, dtype = bf16, scale = tensor",
@@ -122,6 +123,19 @@ fn matrix() -> Vec<Plan> {
         plans.push(plan(&format!("{block}, consumers = 1")));
         plans.push(plan(&format!("{block}, d = 192")));
     }
+    // Factors of blocks, and pages.
+    for (bm, bk, columns) in [(128, 128, 128), (64, 64, 64), (192, 96, 64), (128, 128, 256), (256, 256, 192)] {
+        let block = format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, dtype = e4m3, scale = block");
+        plans.extend(scores.iter().map(|score| plan(&joined(&[&block, score]))));
+        plans.push(plan(&format!("{block}, sinks = on, k_step = 32")));
+        plans.push(plan(&format!("{block}, pack_heads = 8")));
+        for page in [32, 64, 128, 256] {
+            let keys = format!("op = attention, bm = {bm}, bn = {columns}, bk = {bk}, dtype = e4m3, page = {page}");
+            plans.extend(scores[..3].iter().map(|score| plan(&joined(&[&keys, score]))));
+        }
+    }
+    plans.push(plan("op = attention, bm = 64, bn = 64, bk = 64, dtype = e4m3, scale = block, consumers = 1"));
+    plans.push(plan("op = attention, bm = 64, bn = 64, bk = 64, dtype = e4m3, scale = block, split = auto"));
     plans
 }
 

@@ -407,6 +407,30 @@ const GROUPS: &[Group] = &[
         draws: 80,
     },
     Group {
+        base: "op = attention, dtype = e4m3",
+        bm: &[128, 64],
+        bn: &[128, 64, 256],
+        bk: &[128, 64],
+        axes: &[
+            &["scale = block", "page = 64", "page = 32, scale = tensor", "scale = block, k_step = 32"],
+            &["", "score = \"|| if i >= j { s * scale } else { -inf }\"", "sinks = on"],
+            &["", "pack_heads = 4, split = auto", "consumers = 1"],
+        ],
+        draws: 30,
+    },
+    Group {
+        base: "op = attention, dtype = bf16",
+        bm: &[16, 32],
+        bn: &[64, 128],
+        bk: &[16, 32],
+        axes: &[
+            &["pack_heads = 8, consumers = 2", "pack_heads = 16, consumers = 1"],
+            &["k_step = 96", "k_step = 128", "k_step = 160"],
+            &["", "score = \"|| if i >= j { s * scale } else { -inf }\"", "sinks = on"],
+        ],
+        draws: 16,
+    },
+    Group {
         base: "mma = mma_sync, dtype = f32, tf32 = on",
         bm: &[64, 128, 16, 48, 512],
         bn: &[64, 128, 32, 256, 48],

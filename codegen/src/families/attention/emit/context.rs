@@ -252,7 +252,7 @@ fn memory(plan: &AttentionPlan) -> Memory {
     let barriers = ring(m.queries_full(), m.query_stages, consumers)
         .chain(ring(m.keys_full(), m.stages, WARPS * consumers))
         .chain(ring(m.values_full(), m.stages, WARPS * consumers))
-        .chain(plan.spec.page.map(|_| Barrier { offset: m.tail_offset, arrivals: 1 }))
+        .chain(plan.cuts_pages().then_some(Barrier { offset: m.tail_offset, arrivals: 1 }))
         .chain(slices);
     Memory {
         query_stages: m.query_stages,

@@ -23,6 +23,16 @@ pub(super) struct Pages {
     flags: u32,
     keys: Operand,
     values: Operand,
+    /// The boxes of a V by columns.
+    columns: Vec<Keys>,
+}
+
+/// Keys of a panel of V by columns: the page among those of a step, and the first key from the step's first one, or the page's.
+#[derive(Clone, Debug, Serialize)]
+struct Keys {
+    number: u32,
+    column: u32,
+    offset: u32,
 }
 
 /// K or V of a step.
@@ -59,8 +69,18 @@ impl Pages {
             flags: AttentionTiles::STORED | scored,
             keys: Operand::new(&plan.keys),
             values: Operand::new(&plan.values),
+            columns: if plan.is_fp8() { keys_of_panels(&plan.values, page) } else { vec![] },
         })
     }
+}
+
+/// A panel has keys of one page.
+fn keys_of_panels(tile: &OperandTile, page: u32) -> Vec<Keys> {
+    let keys = |panel: u32| {
+        let first = panel * tile.span_elements();
+        Keys { number: first / page, column: first % page, offset: panel * tile.panel_bytes() }
+    };
+    (0..tile.panels).map(keys).collect()
 }
 
 impl Operand {

@@ -32,7 +32,10 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             spec.bm,
             ROWS / packed,
             LARGEST,
-            "a consumer warpgroup has 64 rows, those of a query are its heads in a tile",
+            match packed {
+                1 => "a consumer warpgroup has 64 queries",
+                _ => "a consumer warpgroup has 64 rows, of each query as many as heads share its tile",
+            },
         ),
         ("bk", "blocks of", "keys", spec.bk, unit, LARGEST, "the keys of a block are K of the second product's WGMMA"),
         (

@@ -8,6 +8,9 @@ use crate::plan::{PlanError, PlanErrors};
 use crate::spec::{Key, Scale};
 use crate::{Dtype, KernelSpec};
 
+/// Keys of the smallest page: the least line of a swizzled panel.
+const LEAST_PAGE: u32 = 32;
+
 /// Refuses what is not planned with 8-bit operands.
 pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     if let Some((key, dtype)) = [("a", spec.a), ("b", spec.b)].into_iter().find(|(_, dtype)| *dtype != Dtype::E4M3) {
@@ -34,12 +37,22 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
             "acc = f32",
         ));
     }
-    if let Some(page) = spec.page {
+    if let Some(page) = spec.page.filter(|page| *page < LEAST_PAGE) {
         errors.push(PlanError::new(
             Key::Page.as_str(),
             format!("pages of {page} keys are not supported for {}", spec.a),
-            "WGMMA reads 8-bit operands along K alone, so the columns of V would be the rows of a page",
-            "drop `page`, or dtype = bf16",
+            format!(
+                "V is read by columns, [pages, heads, columns, keys of a page], in lines of {LEAST_PAGE} keys of one page or more"
+            ),
+            format!("page = {LEAST_PAGE}"),
+        ));
+    }
+    if spec.page.is_some() && spec.scale == Scale::Block {
+        errors.push(PlanError::new(
+            Key::Scale.as_str(),
+            format!("scale = {} is not supported for keys in pages", spec.scale),
+            "factors of blocks are those of the keys of a problem in their order, which a page table changes",
+            "scale = tensor, or drop `page`",
         ));
     }
     if spec.scale == Scale::RowCol {

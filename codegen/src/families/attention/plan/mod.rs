@@ -74,6 +74,11 @@ impl AttentionPlan {
         Slices::new(&self.spec, &self.tiling, &self.queries, &self.arch)
     }
 
+    /// The producer cuts off the last page of V behind the last key. That of 8-bit operands is finite there.
+    pub(crate) fn cuts_pages(&self) -> bool {
+        self.spec.page.is_some() && !self.is_fp8()
+    }
+
     /// The score of a pair in partial blocks, where it is not `s * scale`.
     pub(crate) fn score(&self) -> Option<&'static Program> {
         self.spec.score.map(|score| score.program())

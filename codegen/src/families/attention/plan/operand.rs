@@ -22,7 +22,9 @@ pub(crate) fn tiles(spec: &KernelSpec, tiling: &Tiling) -> [OperandTile; 4] {
     let run = tiling.step / tiling.blocks;
     let of_step = (tiling.step, run.min(spec.page.unwrap_or(u32::MAX)));
     let values = match spec.a.is_fp8() {
-        true => tile(Major::K, (tiling.columns, tiling.columns), tiling.step * element, heads::span([run * element])),
+        true => {
+            tile(Major::K, (tiling.columns, tiling.columns), tiling.step * element, heads::span([of_step.1 * element]))
+        }
         false => tile(Major::Mn, of_step, columns, heads::span([part])),
     };
     [
