@@ -57,6 +57,15 @@ def test_full_masks_of_64_columns_have_a_block_for_three_consumers(on_an_h200) -
     assert block_of(8, 32, 8, 1, 8192, 64)[0] != 192
 
 
+def test_windows_of_heads_that_share_keys_have_small_blocks(on_an_h200) -> None:
+    assert block_of(2, 64, 8, 4096, 4096, 64, mask=WINDOW) == (24, 16)
+    assert block_of(2, 16, 4, 4096, 4096, 64, mask=WINDOW) == (48, 16)
+    # Of one head each, of a wide window, of few queries, and where the score tells heads apart, they are large.
+    assert block_of(2, 8, 8, 4096, 4096, 64, mask=WINDOW)[0] >= 128
+    assert block_of(2, 64, 8, 4096, 4096, 64, causal=True)[0] >= 128
+    assert block_of(2, 64, 8, 512, 4096, 64, mask=WINDOW)[0] >= 128
+
+
 def test_the_kernel_that_the_model_takes_is_launched(on_an_h200, monkeypatch) -> None:
     spec = "op = attention, bm = 64, bn = 128, bk = 128, dtype = bf16, pack_heads = 2"
     monkeypatch.setattr(_block_choice, "choose_attention", lambda *_: (2, spec))

@@ -40,6 +40,7 @@ _device_masks
 _places
 _exact
 _calls
+_narrow
 _attention_choice
 _block_choice
 _like_tensor

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import _arrays
+from . import _arrays, _narrow
 from ._calls import spec_of
 
 #: The compute capability whose kernels are of ``wgmma``; those of the others are of ``mma_sync``.
@@ -19,11 +19,6 @@ HOPPER = (9, 0)
 FEW = 16
 #: Rows of a consumer, which the queries of the heads that share a tile do not exceed.
 ROWS = 64
-#: Rows of a tile of two consumers.
-TILE = 2 * ROWS
-#: Blocks that a step can join, and the most keys of it: S of more leaves no registers.
-JOINED = (3, 16)
-MOST_KEYS = 192
 #: The most columns of V for which kernels divide keys.
 WIDEST = 160
 #: How many blocks of keys CTAs of two rows of blocks load for each that CTAs of one row load an SM, from which on the latter are
@@ -95,10 +90,7 @@ def _preferred(
         return spec_of(mask.block, columns, *how, consumers=consumers, cluster=cluster)
 
     if mask.block[0] < ROWS and not mask.on_device:
-        step, group = _all_of_a_row(mask), q.shape[1] // k.shape[1]
-        heads = max(min(group & -group, TILE // mask.block[0]), 1)
-        joined = spec(split, heads, max(heads * mask.block[0] // ROWS, 1))
-        return [joined if step is None else f"{joined}, k_step = {step}"]
+        return _narrow.specs(mask, q, k, lambda heads, consumers: spec(split, heads, consumers))
     if mask.on_device or queries > FEW:
         if mask.block[0] // ROWS % 2 == 0 or not _are_apart(mask) or not _fits_l2(k, v):
             return [spec(split)]
@@ -111,13 +103,6 @@ def _preferred(
     heads = min(group & -group, 1 << (ROWS // queries).bit_length() - 1)
     divided = split or ("auto" if v.shape[3] <= WIDEST else None)
     return list(dict.fromkeys([spec(divided, heads), spec(divided), spec(split)]))
-
-
-def _all_of_a_row(mask: Any) -> int | None:
-    """Keys of a step that has the blocks of the longest row, of blocks so small that it joins them; None where two are enough."""
-    longest = max((int(np.diff(starts).max(initial=0)) for starts in mask.indptr), default=0)
-    blocks = min(longest, JOINED[1], MOST_KEYS // mask.block[1])
-    return blocks * mask.block[1] if blocks >= JOINED[0] else None
 
 
 def card(q: Tensor) -> tuple[str, tuple[int, int]]:

@@ -48,7 +48,9 @@ def call_of(
     def take(spec: str, mask: Any, call: Call) -> None:
         _attention_choice.take(spec, mask, call.q, call.k, call.v, call.closure, *further)
 
-    return _block_choice.call_of(q, k, v, pattern, how, numbers, scale, layout, block, further, (specs, take))
+    tensors = [x for x in (q, k, v, sinks) if isinstance(x, Tensor)]
+    kernels = (specs, take), _torch._wants_gradient(*tensors) or is_transformed()
+    return _block_choice.call_of(q, k, v, pattern, how, numbers, scale, layout, block, further, *kernels)
 
 
 def attention(call: Call, results: Results, split: str | None, sinks: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _arrays
+from . import _arrays, _narrow
 from ._calls import Call
 from ._masks import find
 from ._native import choose_attention
@@ -47,10 +47,11 @@ def call_of(
     block: tuple[int, int] | None,
     further: tuple[Any, ...],
     kernels: Kernels,
+    has_gradient: bool = False,
 ) -> Call:
     """The call as :meth:`Call.of` makes it, in blocks that are chosen where neither ``pattern`` nor ``block`` says them.
 
-    ``further`` are what else the ``kernels`` depend on.
+    ``further`` are what else the ``kernels`` depend on. Where the result has a gradient, blocks are those of its kernels, too.
     """
 
     def of(block: tuple[int, int]) -> Call:
@@ -63,10 +64,12 @@ def call_of(
     if card is None:
         return call
     shapes = tuple(call.q.shape), tuple(call.k.shape), tuple(call.v.shape)
-    key = (card, shapes, _arrays.kind_of(call.q), call.key, call.closure, further)
+    key = (card, shapes, _arrays.kind_of(call.q), call.key, call.closure, further, has_gradient)
     if call.closure is None and call.q.shape[2] > FEW and call.q.shape[3] == call.v.shape[3] == 64:
         return of(FULL) if _arrays.kind_of(call.q) != "e4m3" else call
     chosen = _blocks.get(key)
+    if chosen is None and not has_gradient and (narrow := _narrow.of_call(call)) is not None:
+        chosen = _blocks[key] = narrow
     if chosen is None:
         calls = [call, *map(of, (LONG if call.q.shape[2] > FEW else BLOCKS)[1:])]
         if len(_blocks) >= KEPT:
