@@ -43,8 +43,22 @@ const GROUPS: [(&str, &[&str]); 21] = [
             "bm = 64, bn = 64, bk = 64, op = sdd, dtype = e4m3",
         ],
     ),
-    ("dss", &["bm = 128, bn = 128, bk = 64, op = dss", "bm = 512, bn = 64, bk = 32, op = dss, dtype = bf16"]),
-    ("sss", &["bm = 128, bn = 128, bk = 64, op = sss", "bm = 512, bn = 64, bk = 32, op = sss"]),
+    (
+        "dss",
+        &[
+            "bm = 128, bn = 128, bk = 64, op = dss",
+            "bm = 512, bn = 64, bk = 32, op = dss, dtype = bf16",
+            "bm = 128, bn = 128, bk = 128, op = dss, dtype = e4m3",
+        ],
+    ),
+    (
+        "sss",
+        &[
+            "bm = 128, bn = 128, bk = 64, op = sss",
+            "bm = 512, bn = 64, bk = 32, op = sss",
+            "bm = 64, bn = 64, bk = 64, op = sss, dtype = e4m3",
+        ],
+    ),
     (
         "attention",
         &[

@@ -72,7 +72,7 @@ impl Typed for Place<'_> {
         let Self { launcher, a, b, c } = self;
         let (device, spec) = (launcher.device(), launcher.plan().spec());
         let c = match c {
-            Some(pattern) => Target::Blocks(Places::Host(device, pattern).matrix().map_err(Failed)?),
+            Some(pattern) => Target::Blocks(Box::new(Places::Host(device, pattern).matrix().map_err(Failed)?)),
             None => Target::Dense(a.structure.rows(), b.structure.cols(), spec.c_layout),
         };
         let a = Places::Host(device, a).matrix().map_err(Failed)?;
@@ -90,7 +90,7 @@ struct Placed<A: Number, B: Number, C: Number> {
 }
 
 enum Target<C: Number> {
-    Blocks(Mutex<DeviceBsr<C>>),
+    Blocks(Box<Mutex<DeviceBsr<C>>>),
     /// Rows, columns, and which of them are contiguous.
     Dense(usize, usize, Layout),
 }

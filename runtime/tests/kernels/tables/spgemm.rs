@@ -114,7 +114,12 @@ const ROWS: [Case; 54] = [
 ];
 
 /// Kernels of which every value of every key is drawn.
-const VALUES: [&str; 2] = ["bm = 64, bn = 32, bk = 32, op = dss", "bm = 64, bn = 32, bk = 32, op = sss"];
+const VALUES: [&str; 4] = [
+    "bm = 64, bn = 32, bk = 32, op = dss",
+    "bm = 64, bn = 32, bk = 32, op = sss",
+    "bm = 64, bn = 32, bk = 64, op = dss, dtype = e4m3",
+    "bm = 64, bn = 32, bk = 64, op = sss, dtype = e4m3",
+];
 
 fn rows() -> Vec<Row> {
     let chosen = ROWS.into_iter().map(|(spec, sizes, parts)| Row { spec: parse(spec), sizes, parts });
