@@ -29,6 +29,7 @@ impl KernelPlan for WarpPlan {
 
     fn rows(&self) -> Vec<[String; 3]> {
         let KernelSpec { bm, bk, a, .. } = self.spec;
+        let stored = if self.lines() { (bk, bm) } else { (bm, bk) };
         let Tiling { cta_m, cta_n, warps, warp_m, warp_n, fragment, registers, .. } = self.tiling;
         let Memory { stages, stage_bytes, staging_offset, total, resident, .. } = self.memory;
         let Epilogue { lines, length, staged, subtiles, .. } = self.epilogue;
@@ -45,7 +46,11 @@ impl KernelPlan for WarpPlan {
         let accumulators = self.tiling.accumulators(&self.spec);
         let row = |what: &str, value: String, why: String| [what.to_owned(), value, why];
         let mut rows = vec![
-            row("sparsity block", format!("{bm} x {bk}"), format!("{a} values, {} B a block", bm * bk * a.bytes())),
+            row(
+                "sparsity block",
+                format!("{} x {}", stored.0, stored.1),
+                format!("{a} values, {} B a block", bm * bk * a.bytes()),
+            ),
             row(
                 "CTA tile",
                 format!("{cta_m} x {cta_n}"),
@@ -58,7 +63,11 @@ impl KernelPlan for WarpPlan {
                 format!("about {registers}"),
                 format!("{accumulators} accumulators, {sets} set(s) of fragments, addresses"),
             ),
-            row("K of a block", self.k_words(), format!("bk = {bk}, {} stage(s) per block", self.kloop.steps)),
+            row(
+                "K of a block",
+                self.k_words(),
+                format!("{} = {bk}, {} stage(s) per block", if self.lines() { "bm" } else { "bk" }, self.kloop.steps),
+            ),
             row("A tile", format!("{} B", self.a.bytes()), operand_words(&self.a, "M")),
             row("B tile", format!("{} B", self.b.bytes()), operand_words(&self.b, "N")),
             row("stages", format!("{stages} x {stage_bytes} B"), how.to_owned()),

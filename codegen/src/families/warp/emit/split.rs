@@ -1,14 +1,14 @@
-//! How the sums of a part of a tile's K go to the workspace and come from it: 16 bytes a thread at a time, those of
-//! neighbouring threads side by side.
+//! How the sums of a part of a tile's K go to the workspace and come from it: a register at a time, those of the threads of a CTA
+//! side by side. Vectors of 16 bytes would need groups of registers, of which ptxas finds too few beside a tile's sums.
 
 use serde::Serialize;
 
-use super::super::plan::{VECTOR_BYTES, WarpPlan};
-use super::operands::{accumulator, tuple};
+use super::super::plan::WarpPlan;
+use super::operands::accumulator;
 use crate::Dtype;
 use crate::hopper::split_k::Workspace;
 
-/// Bytes of a thread's sums that are on their way at once: more would take registers that a tile needs.
+/// Bytes of a thread's sums that are on their way at once.
 const COLLECTED: u32 = 64;
 
 /// The exchange of a kernel that divides K.
@@ -20,57 +20,40 @@ pub(super) struct Exchange {
     place: u32,
     /// What the warps that multiply wait at.
     barrier: String,
-    /// The vector that is moved at once, and the instruction that adds one register to a sum.
-    vector: &'static str,
+    /// The type of a register, its bytes, and the instruction that adds one to a sum.
+    dtype: &'static str,
+    bytes: u32,
     add: &'static str,
     parts: Vec<Part>,
-    collects: Vec<Collect>,
+    /// Loads that are on their way together.
+    collects: Vec<Vec<Part>>,
 }
 
-/// 16 bytes of a thread's sums.
+/// A register of a thread's sums, the one that another CTA's is loaded to, and bytes from the first one of all threads.
 #[derive(Serialize)]
 struct Part {
-    offset: u32,
-    registers: String,
-}
-
-/// Loads that are on their way together, and what is done with them.
-#[derive(Serialize)]
-struct Collect {
-    loads: Vec<Part>,
-    sums: Vec<Sum>,
-}
-
-#[derive(Serialize)]
-struct Sum {
     sum: String,
     part: String,
+    offset: u32,
 }
 
 impl Exchange {
     /// None of a kernel whose tiles have all of K.
     pub(super) fn new(plan: &WarpPlan, count: u32) -> Option<Self> {
         let workspace = plan.workspace()?;
-        let (vector, add, bytes) = match plan.spec.acc {
-            Dtype::F64 => ("v2.f64", "add.f64", 8),
-            Dtype::F16 => ("v4.b32", "add.rn.f16x2", 4),
-            Dtype::I32 => ("v4.u32", "add.u32", 4),
-            _ => ("v4.f32", "add.f32", 4),
+        let (dtype, add, bytes) = match plan.spec.acc {
+            Dtype::F64 => ("f64", "add.f64", 8),
+            Dtype::F16 => ("b32", "add.rn.f16x2", 4),
+            Dtype::I32 => ("u32", "add.u32", 4),
+            _ => ("f32", "add.f32", 4),
         };
-        let (threads, of_vector) = (plan.crew().consumers * 32, VECTOR_BYTES / bytes);
-        let vectors = |first: u32, names: Vec<String>| -> Vec<Part> {
-            let part = |(i, registers): (u32, &[String])| Part {
-                offset: (first / of_vector + i) * VECTOR_BYTES * threads,
-                registers: tuple(registers),
-            };
-            (0..).zip(names.chunks(of_vector as usize)).map(part).collect()
+        let threads = plan.crew().consumers * 32;
+        let part = |i: u32| {
+            let sum = accumulator(plan, i);
+            Part { part: sum.replace("acc", "part"), sum, offset: i * bytes * threads }
         };
-        let received = |i: u32| accumulator(plan, i).replace("acc", "part");
-        let collect = |first: u32| {
-            let size = (COLLECTED / bytes).min(count - first);
-            let sum = |i: u32| Sum { sum: accumulator(plan, first + i), part: received(i) };
-            Collect { loads: vectors(first, (0..size).map(received).collect()), sums: (0..size).map(sum).collect() }
-        };
+        let together = COLLECTED / bytes;
+        let collect = |first: u32| (first..count.min(first + together)).map(part).collect();
         Some(Self {
             workspace,
             role: plan.role_word(),
@@ -80,10 +63,11 @@ impl Exchange {
             } else {
                 "bar.sync 0".to_owned()
             },
-            vector,
+            dtype,
+            bytes,
             add,
-            parts: vectors(0, (0..count).map(|i| accumulator(plan, i)).collect()),
-            collects: (0..count).step_by((COLLECTED / bytes) as usize).map(collect).collect(),
+            parts: (0..count).map(part).collect(),
+            collects: (0..count).step_by(together as usize).map(collect).collect(),
         })
     }
 }
