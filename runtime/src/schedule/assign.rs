@@ -268,7 +268,7 @@ impl<T: Clone> Assignment<T> {
     }
 
     /// The list of each cluster, with the rest in the order of a key.
-    fn sorted_by_key<K: Ord>(self, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    pub fn sorted_by_key<K: Ord>(self, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
         let mut lists = self.in_order;
         for (list, mut rest) in lists.iter_mut().zip(self.rest) {
             rest.sort_by_key(|(tile, _)| key(tile));

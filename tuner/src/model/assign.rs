@@ -106,13 +106,20 @@ fn balanced(plan: &Plan, grid: &TileGrid<'_>, clusters: usize) -> Vec<Vec<Place>
     }
     let order: Vec<Place> = grid.order().collect();
     let clusters = clusters.min(order.len()).max(1);
-    let of_share = |share| match plan.tile_scheduler() {
-        // Of packed rows it is a share of the tiles, of others one of the columns.
-        TileScheduler::SharedColumns(_) => Assignment::of_tiles(&order, share, |place| grid.cost(place), clusters),
-        _ => grid.with_share(share, clusters),
-    };
     let mean = grid.costs.iter().sum::<u64>() * grid.columns as u64 / clusters as u64;
-    most_in_order(of_share, Assignment::finish, mean).map(Assignment::into_lists).unwrap_or_default()
+    let chosen = |of_share: &dyn Fn(f64) -> Assignment<Place>| most_in_order(of_share, Assignment::finish, mean);
+    match plan.tile_scheduler() {
+        // Of packed rows it is a share of the tiles, of others one of the columns, and the rest is in the order of these.
+        TileScheduler::SharedColumns(_) => {
+            let of_share = |share| Assignment::of_tiles(&order, share, |place| grid.cost(place), clusters);
+            chosen(&of_share).map(Assignment::into_lists)
+        }
+        _ => {
+            let of_share = |share| grid.with_share(share, clusters);
+            chosen(&of_share).map(|assignment| assignment.sorted_by_key(|place| place.column))
+        }
+    }
+    .unwrap_or_default()
 }
 
 /// A tile as the functions take it that divide K.
