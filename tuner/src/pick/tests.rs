@@ -236,7 +236,9 @@ fn kernels_of_two_sparse_factors_are_chosen_by_both_patterns() {
     let pairs = |problem: &TuningProblem| problem.second().unwrap().pairs;
     assert_eq!(even.executed_flops(), 2 * pairs(&even) * 64 * 64 * 64);
     assert!(pairs(&dense) > 3 * pairs(&even) && pairs(&even) > 10 * pairs(&sparse));
-    let us = |problem: &TuningProblem| tuner([]).pick(problem, None).unwrap().us().unwrap();
+    let few =
+        ["", ", pack = 2", ", stages = 5"].map(|more| spec(&format!("op = dss, bm = 64, bn = 64, bk = 64{more}")));
+    let us = |problem: &TuningProblem| tuner([]).pick_of(problem, &few).unwrap().us().unwrap();
     assert!(us(&dense) > us(&even) && us(&even) > us(&sparse));
 
     let known = tuner([tuned(&even, "op = dss, bm = 64, bn = 64, bk = 64, stages = 5", 9.0)]);
@@ -244,7 +246,7 @@ fn kernels_of_two_sparse_factors_are_chosen_by_both_patterns() {
     let again: TuningProblem = serde_json::from_str(&text).unwrap();
     assert_eq!((again.key(), again.executed_flops()), (even.key(), even.executed_flops()));
     assert!(matches!(known.pick(&again, None).unwrap().why, Why::Exact(_)));
-    assert!(matches!(known.pick(&dense, None).unwrap().why, Why::Predicted { .. }));
+    assert!(matches!(known.pick_of(&dense, &few).unwrap().why, Why::Predicted { .. }));
     // Patterns that are not at hand have others with their features in their place.
     let [here, there] = [&even, &again].map(us);
     assert!((0.9..1.1).contains(&(there / here)), "{there} and {here} us");
