@@ -36,5 +36,6 @@ pub use plan::{
 #[doc(hidden)]
 pub use plan::{ProblemRecord, Unit};
 pub use spec::{
-    Accumulate, Dtype, KernelSpec, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target,
+    Accumulate, Dtype, IndexWidth, KernelSpec, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch,
+    Target,
 };

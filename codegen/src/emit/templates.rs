@@ -283,6 +283,8 @@ templates! {
     "small_blocks/lines",
     "small_blocks/multiply",
     "small_blocks/prologue",
+    "small_blocks/rows",
+    "small_blocks/wide_rows",
     "small_blocks/transposed",
     "solver/bicgstab_direction",
     "solver/bicgstab_half",

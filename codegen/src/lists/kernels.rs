@@ -2,24 +2,7 @@
 
 use serde::Serialize;
 
-/// The integers of a pattern's arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IndexWidth {
-    /// 32 bits, signed.
-    I32,
-    /// 64 bits, signed.
-    I64,
-}
-
-impl IndexWidth {
-    /// Bytes of one.
-    pub fn bytes(self) -> u32 {
-        match self {
-            Self::I32 => 4,
-            Self::I64 => 8,
-        }
-    }
-}
+pub use crate::words::IndexWidth;
 
 /// What is wrong with a block row. The number is what the check records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,7 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::setting::{Setting, Source, Takes};
 use super::table::{column, keys};
-use super::{Accumulate, Dtype, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};
+use super::{
+    Accumulate, Dtype, IndexWidth, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target,
+};
 use crate::Epilogue;
 
 keys! {
@@ -63,6 +65,8 @@ keys! {
         "elements of one scalar load", by_default "1";
     Lanes lanes: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Scalar }
         "threads of a warp that serve a block row of small blocks", by_default "32";
+    RowPtr row_ptr: #[serde(default, skip_serializing_if = "is_default")] IndexWidth = (IndexWidth::I32) fact { Scalar }
+        "the type of the pointers of block rows, of small blocks: `i64` counts more than 2^32 blocks";
     Maxnreg maxnreg: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { MmaSync Wmma Scalar }
         "the most registers of a thread, as `.maxnreg` of PTX", by_default "what the CTAs that share an SM leave a thread";
     OptLevel opt_level: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice all
@@ -122,7 +126,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Key {
     /// Keys of which the words of a plan say nothing where the plan decides: these words, and their fingerprints, are older.
-    const UNSAID: [Self; 5] = [Self::CtaM, Self::Maxnreg, Self::OptLevel, Self::Tf32, Self::Load];
+    const UNSAID: [Self; 6] = [Self::CtaM, Self::RowPtr, Self::Maxnreg, Self::OptLevel, Self::Tf32, Self::Load];
 }
 
 /// As a derived one, but for keys of which nothing is said.

@@ -36,7 +36,9 @@ mod value;
 use crate::Epilogue;
 
 pub use crate::place::Place;
-pub use crate::words::{Accumulate, Dtype, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target};
+pub use crate::words::{
+    Accumulate, Dtype, IndexWidth, Layout, Load, Mma, Op, Pdl, Scale, Schedule, Shape, SplitK, Switch, Target,
+};
 pub use error::{Given, SpecError, SpecErrorKind};
 pub use family::{Axis, FamilyMember, FamilySpec};
 pub use grammar::{Request, build};

@@ -122,6 +122,32 @@ vocabulary! {
     reserved {}
 }
 
+/// The integers of a pattern's arrays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexWidth {
+    /// 32 bits, signed (`i32`).
+    #[default]
+    I32,
+    /// 64 bits, signed (`i64`).
+    I64,
+}
+
+vocabulary! {
+    IndexWidth { I32 = "i32", I64 = "i64" }
+    reserved {}
+}
+
+impl IndexWidth {
+    /// Bytes of one.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::I32 => 4,
+            Self::I64 => 8,
+        }
+    }
+}
+
 /// How output tiles are assigned to the clusters of the persistent grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

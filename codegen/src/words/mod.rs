@@ -10,7 +10,7 @@ mod dtype;
 mod machine;
 mod op;
 
-pub use choices::{Accumulate, Load, Pdl, Scale, Schedule, SplitK, Switch};
+pub use choices::{Accumulate, IndexWidth, Load, Pdl, Scale, Schedule, SplitK, Switch};
 pub use dtype::{Dtype, Layout};
 pub use machine::{Mma, Shape, Target};
 pub use op::Op;

@@ -27,7 +27,7 @@ mod tile;
 mod tiles;
 mod waves;
 
-use bsr_codegen::{Plan, TileScheduler};
+use bsr_codegen::{IndexWidth, Plan, TileScheduler};
 
 pub(crate) use assign::Clusters;
 // The cost model assigns tiles as the lists do.
@@ -117,7 +117,12 @@ impl WorkLists {
                 let columns = n.div_ceil(plan.cluster_tile().columns as usize);
                 let row_ptr = BlockIndex::new(plan, structure).row_ptr;
                 let grid = [(row_ptr.len() - 1).div_ceil(rows as usize), columns].map(|side| side as u32);
-                Self { grid, tiles: row_ptr.iter().map(|at| *at as u32).collect(), ..Self::default() }
+                let tiles = match plan.spec().row_ptr {
+                    IndexWidth::I32 => row_ptr.iter().map(|at| *at as u32).collect(),
+                    // The upper halves are zero.
+                    IndexWidth::I64 => row_ptr.iter().flat_map(|at| [*at as u32, 0]).collect(),
+                };
+                Self { grid, tiles, ..Self::default() }
             }
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);

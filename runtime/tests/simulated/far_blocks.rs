@@ -1,11 +1,13 @@
 //! Small blocks whose numbers take all 32 bits: their values, their columns and their numbers lie beyond what 32 bits address.
 
-use bsr_codegen::{Argument, Operand, Plan, Problem};
+use bsr_codegen::{Argument, IndexWidth, Operand, Plan, Problem};
 use bsr_simulator::{BufferId, GlobalMemory, Launch, Options, Param, parse, simulate};
 
 /// The number of the first block that is stored, and its place in the lists: 12 GiB behind their addresses, its values of 3 x 3
 /// in f64 216 GiB.
-const FIRST: u32 = 3 << 30;
+const FIRST: u64 = 3 << 30;
+/// The same where numbers have 64 bits: they are those of the lists modulo 2^32, too.
+const WIDE: u64 = (5 << 32) + 7;
 /// Rows and columns of the blocks.
 const SIDE: usize = 3;
 const BLOCK_BYTES: u64 = (SIDE * SIDE * size_of::<f64>()) as u64;
@@ -48,9 +50,15 @@ fn want(is_transposed: bool) -> Vec<f64> {
 
 #[test]
 fn values_and_lists_are_addressed_in_64_bits() {
-    for (choice, is_transposed) in
-        [("", false), (", lanes = 8", false), (", transpose = on", true), (", transpose = on, lanes = 4", true)]
-    {
+    for (choice, first, is_transposed) in [
+        ("", FIRST, false),
+        (", lanes = 8", FIRST, false),
+        (", transpose = on", FIRST, true),
+        (", transpose = on, lanes = 4", FIRST, true),
+        (", row_ptr = i64", FIRST, false),
+        (", row_ptr = i64", WIDE, false),
+        (", row_ptr = i64, lanes = 4, arch = sm_90a", WIDE, false),
+    ] {
         let spec = format!("bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64, b_layout = col, c_layout = col{choice}");
         let plan = Plan::new(&spec.parse().unwrap()).unwrap();
         let (ptx, (rows, columns)) = (plan.ptx(), (ROWS.len() * SIDE, 4 * SIDE));
@@ -61,15 +69,19 @@ fn values_and_lists_are_addressed_in_64_bits() {
         let a = upload(bytes(values, f64::to_le_bytes));
         let b = upload(bytes((0..columns).map(|k| (k + 1) as f64), f64::to_le_bytes));
         let c = upload(bytes(vec![f64::NAN; rows], f64::to_le_bytes));
-        let ends = ROWS.iter().scan(FIRST, |at, row| {
-            *at += row.len() as u32;
+        let ends = ROWS.iter().scan(first, |at, row| {
+            *at += row.len() as u64;
             Some(*at)
         });
-        let row_ptr = upload(bytes(std::iter::once(FIRST).chain(ends), u32::to_le_bytes));
+        let ends = std::iter::once(first).chain(ends);
+        let row_ptr = upload(match plan.spec().row_ptr {
+            IndexWidth::I32 => bytes(ends, |end| (end as u32).to_le_bytes()),
+            IndexWidth::I64 => bytes(ends, u64::to_le_bytes),
+        });
         let col_idx = upload(bytes(ROWS.concat(), u32::to_le_bytes));
-        let block_idx = upload(bytes(NUMBERS.map(|number| FIRST + number), u32::to_le_bytes));
-        // What begins so far in front of a buffer that block FIRST is the buffer's first.
-        let before = |id: BufferId, each: u64| Param::U64(memory.address(id).wrapping_sub(u64::from(FIRST) * each));
+        let block_idx = upload(bytes(NUMBERS.map(|number| first as u32 + number), u32::to_le_bytes));
+        // What begins so far in front of a buffer that the first block is the buffer's first.
+        let before = |id: BufferId, each: u64| Param::U64(memory.address(id).wrapping_sub(first.wrapping_mul(each)));
         let (m, k) = (rows as u64, columns as u64);
         let problem = Problem { m, n: 1, k, nnzb: blocks as u64, ldb: k, ldc: m, ..Problem::default() };
         let shape = plan.launch(&problem, [1, 1]);

@@ -5,7 +5,7 @@ use crate::planning::plan;
 use crate::ptxas;
 use bsr_codegen::{Argument, Plan, Problem, TileScheduler};
 
-const ACCEPTED: [&str; 13] = [
+const ACCEPTED: [&str; 14] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64",
     "mma = scalar, bm = 3, bn = 1, bk = 6, a = f32, b = f64, b_layout = col, c_layout = col",
     "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f64",
@@ -19,9 +19,13 @@ const ACCEPTED: [&str; 13] = [
     "mma = scalar, bm = 3, bn = 2, bk = 3, a = f64, b = f32, out = f32",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, transpose = on, beta = on",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, epilogue = \"|x: Rows<f64>, y: Dense<f32>, s: f32| max(acc * s, x) / y\"",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, row_ptr = i64",
 ];
 
-const REFUSED: [&str; 23] = [
+const REFUSED: [&str; 26] = [
+    "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, row_ptr = i64",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, row_ptr = i64, transpose = on",
+    "bm = 64, bn = 64, bk = 64, row_ptr = i64",
     "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, lanes = 32",
     "mma = scalar, bm = 3, bn = 1, bk = 3",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = i8",
@@ -60,7 +64,9 @@ const DTYPES: [&str; 9] = [
 ];
 const SIDES: [(u32, u32); 14] =
     [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8), (3, 6), (6, 3), (1, 8), (8, 1), (2, 7), (5, 8)];
-const CHOICES: [&str; 10] = [
+const CHOICES: [&str; 12] = [
+    ", row_ptr = i64",
+    ", row_ptr = i64, b_layout = col, c_layout = col, arch = sm_90a, lanes = 8",
     "",
     ", b_layout = col",
     ", lanes = 8",

@@ -108,6 +108,12 @@ fn type_cases() -> Vec<Case> {
             cases.push(Case::new(&spec, (20 * bm + 1, bn, 40 * bk - 1), Pattern("random:0.4")));
         }
     }
+    // Pointers of block rows of 64 bits.
+    for (at, dtype) in TYPES.into_iter().enumerate() {
+        let (bm, bk, lanes) = [(3, 3, 32), (4, 4, 8), (2, 7, 4), (8, 1, 16)][at % 4];
+        let spec = format!("bm = {bm}, bn = 2, bk = {bk}, mma = scalar, {dtype}, lanes = {lanes}, row_ptr = i64");
+        cases.push(Case::new(&spec, (20 * bm + 1, 3, 40 * bk - 1), Pattern("powerlaw:0.3")));
+    }
     for arch in ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"] {
         let spec = format!("bm = 6, bn = 3, bk = 6, mma = scalar, a = bf16, b = f64, arch = {arch}");
         cases.push(Case::new(&spec, (301, 3, 307), Pattern("random:0.3")));

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::plan::SmallBlocksPlan;
 use crate::emit::templates;
-use crate::{Dtype, KernelSpec, Layout};
+use crate::{Dtype, IndexWidth, KernelSpec, Layout};
 
 /// The instructions of a kernel.
 pub(super) fn body(plan: &SmallBlocksPlan) -> String {
@@ -26,6 +26,8 @@ struct Context<'p> {
     rows: u32,
     inner: u32,
     group: Group,
+    /// The pointers of block rows have 64 bits.
+    wide_rows: bool,
     /// Values that are read once leave L2 first.
     streams: bool,
     /// Bytes of a block, of one of its rows, of a value, and of an element of B and of C.
@@ -85,6 +87,7 @@ impl<'p> Context<'p> {
                 rows: plan.groups(),
                 has_idle: slots * plan.rows() < plan.lanes,
             },
+            wide_rows: spec.row_ptr == IndexWidth::I64,
             streams: plan.arch.compute_capability >= (8, 0),
             block_bytes,
             row_bytes: plan.row_bytes(),

@@ -2,7 +2,8 @@
 
 use super::{MOST_COLUMNS, MOST_SIDE};
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Accumulate, Dtype, KernelSpec};
+use crate::spec::Key;
+use crate::{Accumulate, Dtype, IndexWidth, KernelSpec};
 
 /// Threads of a warp.
 pub(super) const MOST_LANES: u32 = 32;
@@ -10,16 +11,9 @@ pub(super) const MOST_LANES: u32 = 32;
 const LANES: [u32; 4] = [4, 8, 16, MOST_LANES];
 
 pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
-    if !super::is_small(spec) && spec.lanes.is_some() {
-        errors.push(PlanError::new(
-            "lanes",
-            format!(
-                "`lanes` is a choice of small blocks, and these are {} x {} with bn = {}",
-                spec.bm, spec.bk, spec.bn
-            ),
-            format!("small blocks have up to {MOST_SIDE} rows and columns, and tiles up to {MOST_COLUMNS} columns"),
-            "drop `lanes`",
-        ));
+    if !super::is_small(spec) {
+        let said = super::OWN.into_iter().filter(|key| spec.says(*key));
+        said.for_each(|key| errors.push(of_larger_blocks(spec, key)));
         return;
     }
     for (key, what, value, most, why) in [
@@ -34,6 +28,28 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     check_types(spec, errors);
     check_lanes(spec, errors);
     check_choices(spec, errors);
+    check_rows(spec, errors);
+}
+
+fn of_larger_blocks(spec: &KernelSpec, key: Key) -> PlanError {
+    PlanError::new(
+        key.as_str(),
+        format!("`{key}` is a choice of small blocks, and these are {} x {} with bn = {}", spec.bm, spec.bk, spec.bn),
+        format!("small blocks have up to {MOST_SIDE} rows and columns, and tiles up to {MOST_COLUMNS} columns"),
+        format!("drop `{key}`"),
+    )
+}
+
+/// The pointers of block rows.
+fn check_rows(spec: &KernelSpec, errors: &mut PlanErrors) {
+    if spec.row_ptr == IndexWidth::I64 && spec.transpose.is_on() {
+        errors.push(PlanError::new(
+            Key::RowPtr.as_str(),
+            "row_ptr = i64 is not supported with transpose = on",
+            "the blocks of a column are found by their numbers, which have 32 bits",
+            "row_ptr = i32, or transpose = off",
+        ));
+    }
 }
 
 fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {

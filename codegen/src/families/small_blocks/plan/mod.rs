@@ -28,6 +28,9 @@ const MOST_WIDENED: u32 = 49;
 /// Columns whose sums leave registers for a second block in flight and a second CTA of an SM.
 const FEW_COLUMNS: u32 = 8;
 
+/// Keys that no other family has.
+pub(super) const OWN: [Key; 2] = [Key::Lanes, Key::RowPtr];
+
 /// A legal kernel of this family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SmallBlocksPlan {
@@ -41,11 +44,12 @@ pub(crate) struct SmallBlocksPlan {
 }
 
 /// Whether a spec of `mma = scalar` is planned here. Blocks of 8 x 8 with 16 columns of one type were planned as larger
-/// ones are before this family was, and are where `lanes` is not said.
+/// ones are before this family was, and are where none of its keys is said.
 pub(crate) fn takes(spec: &KernelSpec) -> bool {
     let is_whole = (spec.bm, spec.bn, spec.bk) == (MOST_SIDE, MOST_COLUMNS, MOST_SIDE);
     let is_of_one_type = spec.a == spec.b && spec.a != Dtype::F64;
-    spec.mma == Mma::Scalar && (spec.says(Key::Lanes) || is_small(spec) && !(is_whole && is_of_one_type))
+    spec.mma == Mma::Scalar
+        && (OWN.iter().any(|key| spec.says(*key)) || is_small(spec) && !(is_whole && is_of_one_type))
 }
 
 fn is_small(spec: &KernelSpec) -> bool {
