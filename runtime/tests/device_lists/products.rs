@@ -53,7 +53,7 @@ fn products_of_two_sparse_factors_with_these_lists_are_those_of_the_host() {
         ("op = dss, bm = 64, bn = 32, bk = 32", (200, 100, 200), 0.5, 3),
         ("op = dss, bm = 64, bn = 32, bk = 32", (200, 100, 200), 0.1, 40),
         ("op = dss, bm = 256, bn = 32, bk = 32, pdl = on", (300, 100, 200), 0.5, 2),
-        ("op = dss, bm = 512, bn = 32, bk = 48, cluster = 2", (1100, 100, 200), 0.5, 2),
+        ("op = dss, bm = 512, bn = 128, bk = 64, cluster = 2", (1030, 260, 300), 0.5, 2),
         ("op = dss, bm = 64, bn = 64, bk = 32, schedule = strided", (300, 200, 200), 0.5, 4),
         ("op = dss, bm = 64, bn = 64, bk = 64", (200, 130, 200), 0.0, 3),
         ("op = sss, bm = 64, bn = 32, bk = 32", (200, 100, 200), 0.5, 3),
