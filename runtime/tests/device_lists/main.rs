@@ -7,6 +7,7 @@ mod attention;
 mod balance;
 mod locality;
 mod pages;
+mod pairs;
 mod products;
 mod shapes;
 mod shared;

@@ -1,10 +1,7 @@
 //! The arrays that a pattern is given in.
 
-use std::sync::Arc;
+use bsr_codegen::lists::{IndexWidth, ListKernel};
 
-use bsr_codegen::lists::{IndexWidth, ListKernel, PairLists};
-
-use super::DevicePattern;
 use super::error::not_owned;
 use super::kernels::ListKernels;
 use super::shape::PatternShape;
@@ -20,7 +17,6 @@ use crate::gpu::stream::StreamRef;
 pub(super) struct Arrays {
     index: Index,
     mask: Option<Mask>,
-    factors: Option<Factors>,
 }
 
 #[derive(Debug)]
@@ -36,19 +32,12 @@ struct Mask {
     counts: DeviceBuffer<u32>,
 }
 
-/// The patterns of whose product a mask is made, and what marks the blocks of the second one.
-#[derive(Debug)]
-struct Factors {
-    patterns: [Arc<DevicePattern>; 2],
-    marks: DeviceBuffer<u32>,
-}
-
 impl Arrays {
     pub(super) fn upload(device: &Device, structure: &Structure, capacity: usize) -> Result<Self, GpuError> {
         let row_ptr = DeviceBuffer::from_slice(device, structure.row_ptr())?;
         let mut columns = structure.col_idx().to_vec();
         columns.resize(capacity, 0);
-        Ok(Self { index: Index::I32(row_ptr, DeviceBuffer::from_slice(device, &columns)?), mask: None, factors: None })
+        Ok(Self { index: Index::I32(row_ptr, DeviceBuffer::from_slice(device, &columns)?), mask: None })
     }
 
     /// Arrays of their own, which are made of a mask.
@@ -56,24 +45,7 @@ impl Arrays {
         let row_ptr = DeviceBuffer::zeroed(device, shape.block_rows() + 1)?;
         let col_idx = DeviceBuffer::zeroed(device, shape.capacity)?;
         let counts = DeviceBuffer::zeroed(device, shape.block_rows())?;
-        Ok(Self { index: Index::I32(row_ptr, col_idx), mask: Some(Mask { bytes, counts }), factors: None })
-    }
-
-    /// The same, of the mask that the product of two patterns has.
-    pub(super) fn product(
-        device: &Device,
-        shape: &PatternShape,
-        patterns: [Arc<DevicePattern>; 2],
-    ) -> Result<Self, GpuError> {
-        let mask = DeviceBuffer::zeroed(device, shape.block_rows() * shape.block_cols())?;
-        let of_b = patterns[1].shape();
-        let marks = DeviceBuffer::zeroed(device, PairLists::marks_of(of_b.block_rows(), of_b.block_cols()))?;
-        Ok(Self { factors: Some(Factors { patterns, marks }), ..Self::mask(device, shape, mask)? })
-    }
-
-    /// The patterns that these arrays are made of.
-    pub(super) fn factors(&self) -> Option<&[Arc<DevicePattern>; 2]> {
-        self.factors.as_ref().map(|factors| &factors.patterns)
+        Ok(Self { index: Index::I32(row_ptr, col_idx), mask: Some(Mask { bytes, counts }) })
     }
 
     /// # Safety
@@ -104,7 +76,7 @@ impl Arrays {
                 ),
             }
         };
-        Ok(Self { index, mask: None, factors: None })
+        Ok(Self { index, mask: None })
     }
 
     pub(super) fn places(&self) -> (DevicePtr, DevicePtr, IndexWidth) {
@@ -130,7 +102,7 @@ impl Arrays {
 
     pub(super) fn replace_mask(&self, mask: &[u8], stream: StreamRef<'_>) -> Result<(), GpuError> {
         match &self.mask {
-            Some(own) if !own.bytes.is_foreign() && self.factors.is_none() => {
+            Some(own) if !own.bytes.is_foreign() => {
                 if mask.len() != own.bytes.len() {
                     return Err(GpuError::Length { host: mask.len(), device: own.bytes.len() });
                 }
@@ -154,42 +126,12 @@ impl Arrays {
         if numbers[0] == 0 {
             return Ok(());
         }
-        if let Some(factors) = &self.factors {
-            factors.enqueue(kernels, bytes.ptr(), &numbers[..2], stream)?;
-        }
         let (rows, columns) = (ListKernel::MaskRows, ListKernel::MaskColumns);
         // SAFETY: the mask has a byte for every block, `counts` a word for every block row, the arrays are as long as the
         // shape says; all of them live as long as this value, which the caller keeps until the stream is done.
         unsafe {
             kernels.launch(rows, grid(rows), &[bytes.ptr(), counts.ptr()], &numbers[..2], stream)?;
             kernels.launch(columns, grid(columns), &[bytes.ptr(), counts.ptr(), row_ptr, col_idx], &numbers, stream)
-        }
-    }
-}
-
-impl Factors {
-    /// Enqueues making the mask of their product, of so many rows and columns of blocks.
-    fn enqueue(
-        &self,
-        kernels: &ListKernels,
-        mask: DevicePtr,
-        sides: &[u32],
-        stream: StreamRef<'_>,
-    ) -> Result<(), GpuError> {
-        let [a, b] = self.patterns.each_ref().map(|pattern| pattern.enqueue(stream, pattern.now(stream)?, false));
-        let (a, b, of_b) = (a?, b?, self.patterns[1].shape());
-        let (depth, columns, marks) = (of_b.block_rows(), of_b.block_cols(), self.marks.ptr());
-        let words = PairLists::words_of(columns) as u32;
-        let (marking, product) = (ListKernel::PairMarks, ListKernel::ProductMask);
-        let numbers = [sides[0], sides[1], words];
-        // SAFETY: A and B were checked ahead on this stream; `marks` and the mask are as long as their shapes say, and live as long
-        // as this value, which the caller keeps until the stream is done.
-        unsafe {
-            if depth > 0 {
-                let grid = PairLists::grid_of(depth, columns);
-                kernels.launch(marking, grid, &[b.rows, b.columns, marks], &[depth as u32, words], stream)?;
-            }
-            kernels.launch(product, (sides[0], 0), &[a.rows, a.columns, marks, mask], &numbers, stream)
         }
     }
 }

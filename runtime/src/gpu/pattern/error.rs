@@ -12,7 +12,8 @@ pub(super) fn no_shape(why: Refusal) -> Refusal {
 
 /// Arrays that the pattern does not own are to be written.
 pub(super) fn not_owned() -> Refusal {
-    Refusal::new("the pattern views memory that another library allocated").help("write it there, and call `changed`")
+    Refusal::new("the pattern views memory that another library allocated, or is the product of two others")
+        .help("write it there, or change its factors, and call `changed`")
 }
 
 /// The patterns of a product that are not in one memory.

@@ -5,6 +5,7 @@
 
 mod arrays;
 mod error;
+mod factors;
 mod kernels;
 mod made;
 mod shape;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use bsr_codegen::lists::IndexWidth;
 
 use arrays::Arrays;
+use factors::Factors;
 pub(crate) use kernels::ListKernels;
 pub(crate) use made::CheckedIndex;
 use made::{Checked, Transposed};
@@ -48,6 +50,8 @@ pub struct DevicePattern {
     structure: Structure,
     device: Device,
     arrays: Arrays,
+    /// Of whose product the arrays are made, if they are.
+    factors: Option<Factors>,
     kernels: Arc<ListKernels>,
     checked: Checked,
     transposed: Mutex<Option<Arc<Transposed>>>,
@@ -151,7 +155,10 @@ impl DevicePattern {
         }
         let block = (a.shape.block.0, b.shape.block.1);
         let shape = PatternShape { rows: a.shape.rows, cols: b.shape.cols, block, capacity };
-        Self::new(&a.device, shape, |device| Arrays::product(device, &shape, [Arc::clone(a), Arc::clone(b)]))
+        let made = Self::new(&a.device, shape, |device| {
+            Arrays::mask(device, &shape, DeviceBuffer::zeroed(device, shape.block_rows() * shape.block_cols())?)
+        })?;
+        Ok(Self { factors: Some(Factors::new(&a.device, [Arc::clone(a), Arc::clone(b)])?), ..made })
     }
 
     fn new(
@@ -166,6 +173,7 @@ impl DevicePattern {
             shape,
             structure,
             arrays: arrays(device)?,
+            factors: None,
             kernels: ListKernels::of(device)?,
             checked: Checked::new(device, &shape)?,
             transposed: Mutex::default(),
@@ -204,6 +212,9 @@ impl DevicePattern {
     /// # Errors
     /// [`GpuError::Length`] for a mask of another length; [`GpuError::Refused`] where this value owns no mask.
     pub fn replace_mask_on(&self, mask: &[u8], stream: StreamRef<'_>) -> Result<(), GpuError> {
+        if self.factors.is_some() {
+            return Err(error::not_owned().into());
+        }
         self.arrays.replace_mask(mask, stream)?;
         self.changed();
         Ok(())
@@ -282,7 +293,7 @@ impl DevicePattern {
 
     /// How often the arrays have changed, or those that they are made of.
     fn generation(&self) -> u64 {
-        let of_factors = self.arrays.factors().map_or(0, |[a, b]| a.generation() + b.generation());
+        let of_factors = self.factors.as_ref().map_or(0, Factors::generation);
         self.generation.load(Ordering::Acquire) + of_factors
     }
 
@@ -309,6 +320,10 @@ impl DevicePattern {
     ) -> Result<CheckedIndex<DevicePtr>, GpuError> {
         let mut made = self.made();
         if made[0] != Some(now) {
+            if let (Some(factors), Some(mask)) = (&self.factors, self.arrays.mask_place()) {
+                let sides = [self.shape.block_rows() as u32, self.shape.block_cols() as u32];
+                factors.enqueue(&self.kernels, mask, sides, stream)?;
+            }
             self.arrays.enqueue_mask(&self.kernels, &self.shape, stream)?;
             self.checked.enqueue(&self.kernels, &self.shape, &self.arrays, stream)?;
             *made = [Some(now), None];

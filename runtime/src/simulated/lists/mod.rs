@@ -17,6 +17,7 @@ use bsr_simulator::{
 use crate::Structure;
 use crate::machine::upload;
 
+pub use pairs::faults_of_pairs;
 pub use patterns::{CheckedPattern, faults_of_checks, faults_of_lists, meant};
 pub(super) use work::SPARE;
 pub use work::SharedWork;

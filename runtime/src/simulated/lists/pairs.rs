@@ -124,12 +124,15 @@ const PRODUCTS: [ToMultiply; 13] = {
 
 /// What the kernels that list pairs list otherwise than the host: patterns that fill their room, those that do not, and wrong ones.
 /// Each is listed when it is asked for.
-pub(super) fn faults_of_pairs(kernels: &ListKernels) -> impl Iterator<Item = Result<Option<String>, SimulatedError>> {
+///
+/// # Errors
+/// As [`ListKernels::launch`]; a pattern that cannot be had.
+pub fn faults_of_pairs(kernels: &ListKernels) -> impl Iterator<Item = Result<String, SimulatedError>> {
     let products = PRODUCTS.iter().flat_map(|one| [0, 37].map(move |room| (one, room)));
     let products = products.map(move |(one, room)| fault_of_product(kernels, one, room));
     let masks =
         [(300, 0.05), (1000, 0.3)].map(move |(columns, stored)| fault_of_product_mask(kernels, columns, stored));
-    products.chain((0..WRONG).map(move |way| fault_of_wrong(kernels, way))).chain(masks)
+    products.chain((0..WRONG).map(move |way| fault_of_wrong(kernels, way))).chain(masks).filter_map(Result::transpose)
 }
 
 fn plan_of(spec: &str) -> Result<Plan, KernelError> {

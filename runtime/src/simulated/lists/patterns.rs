@@ -197,7 +197,7 @@ pub fn faults_of_lists(kernels: &ListKernels) -> impl Iterator<Item = Result<Str
     let masks = masks().map(|mask| fault_of_mask(kernels, mask));
     let transposes = to_transpose().map(|transpose| fault_of_transpose(kernels, transpose));
     let sddmms = sddmm::SDDMMS.iter().map(|one| sddmm::fault_of_sddmm(kernels, one));
-    masks.chain(transposes).chain(sddmms).chain(pairs::faults_of_pairs(kernels)).filter_map(Result::transpose)
+    masks.chain(transposes).chain(sddmms).filter_map(Result::transpose).chain(faults_of_pairs(kernels))
 }
 
 /// Patterns to transpose: blocks that are stored, block rows and columns, and CTAs. The rows of a CTA are any number of those
