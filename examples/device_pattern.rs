@@ -224,7 +224,7 @@ fn timed(
     let run = &run;
     let mut candidates = ways.map(|(name, way)| Candidate::new(name, move |stream| run(stream, way)));
     let timings = interleave(&mut candidates, &InterleaveOptions::default(), device)?;
-    Ok(timings.iter().map(|timing| (timing.name.to_string(), timing.median_us())).collect())
+    Ok(timings.iter().map(|timing| (timing.name.clone(), timing.median_us())).collect())
 }
 
 /// Makes sure that both lists gave the same bits.
