@@ -1,6 +1,6 @@
 //! What the checks of all operations have in common.
 
-use bsr_codegen::{Dtype, KernelSpec, Layout, Op, Plan, Refusal};
+use bsr_codegen::{Dtype, KernelSpec, Layout, Plan, Refusal};
 
 use crate::error::KernelError;
 use crate::gpu::UntypedDense;
@@ -65,7 +65,7 @@ pub(super) fn layout(
 
 /// How the elements of a block of an operand lie as a kernel reads or writes them.
 pub(crate) fn layout_of_blocks(spec: &KernelSpec, operand: &str) -> Layout {
-    if operand == "B" && matches!(spec.op, Op::Dss | Op::Sss) { spec.b_layout } else { Layout::RowMajor }
+    if operand == "B" && spec.op.is_of_pairs() { spec.b_layout } else { Layout::RowMajor }
 }
 
 /// Makes sure that they lie so, where it is known how they do.

@@ -7,7 +7,8 @@ use bsr_runtime::gpu::{Device, DeviceBsr, DeviceDense, DeviceVector, Stream, Upl
 use bsr_runtime::reference::{self, Fused};
 use bsr_runtime::simulated::{Options, Schedule, Simulated};
 use bsr_runtime::typed::{Number, Typed, with_types};
-use bsr_runtime::{Bsr, Inputs, Layout, Pattern, Scales, Structure};
+use bsr_runtime::{Bsr, Inputs, Layout, Pattern, Scales, Structure, e4m3};
+use half::bf16;
 use rayon::prelude::*;
 
 use crate::case::{Failure, parse, plan};
@@ -256,6 +257,33 @@ fn every_case_on_a_gpu() {
     let Some((_turn, device)) = device() else { return };
     let rows = rows();
     report(rows.iter().map(|row| (row, with_types(&row.spec, Check(&device, row)))).collect());
+}
+
+/// How the elements of blocks lie is a matter of a matrix on a GPU: it comes down as it went up, and a kernel takes it as it
+/// reads it alone.
+#[test]
+fn blocks_that_lie_otherwise_are_refused() {
+    let Some((_turn, device)) = device() else { return };
+    let [a, b] = [(192, 128, 1), (128, 192, 2)].map(|(rows, cols, seed)| {
+        Bsr::<e4m3>::generate(Pattern::Random(0.5), rows, cols, (64, 64), seed).expect("a matrix")
+    });
+    let upload = |of: &Bsr<e4m3>, layout| DeviceBsr::upload_in(&device, of, layout).expect("memory");
+    let [a_rows, a_columns] = [Layout::RowMajor, Layout::ColMajor].map(|layout| upload(&a, layout));
+    let [b_rows, b_columns] = [Layout::RowMajor, Layout::ColMajor].map(|layout| upload(&b, layout));
+    for (of, on) in [(&a, &a_columns), (&b, &b_rows), (&b, &b_columns)] {
+        assert!(on.download().expect("a download") == *of);
+    }
+    let launcher = load(&device, &parse("op = dss, bm = 64, bn = 64, bk = 64, dtype = e4m3")).expect("a kernel");
+    let stream = Stream::new(&device).expect("a stream");
+    let mut c = DeviceDense::<bf16>::zeros(&device, 192, 192, Layout::RowMajor).expect("memory");
+    let mut refused = |a: &DeviceBsr<e4m3>, b: &DeviceBsr<e4m3>| {
+        launcher.launch(stream.handle(), (a, b), &mut c).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refused(&a_rows, &b_columns), "");
+    let (of_b, of_a) = (refused(&a_rows, &b_rows), refused(&a_columns, &b_columns));
+    assert!(of_b.contains("blocks of B are stored row by row") && of_b.contains("Layout::ColMajor"), "{of_b}");
+    assert!(of_a.contains("blocks of A are stored column by column") && of_a.contains("DeviceBsr::upload`"), "{of_a}");
+    stream.synchronize().expect("a launch");
 }
 
 /// Most are stepped over, unless every kernel is asked for.
