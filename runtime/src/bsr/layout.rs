@@ -47,6 +47,6 @@ mod tests {
             assert_eq!(&by_columns[24 * *stored as usize..][..24], transposed.block_values(at));
         }
         assert_eq!(turned(&by_columns, (6, 4)), a.values());
-        assert_eq!(turned::<f32>(&[], (0, 4)), []);
+        assert!(turned::<f32>(&[], (0, 4)).is_empty());
     }
 }
