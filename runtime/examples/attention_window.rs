@@ -2,8 +2,8 @@
 //! `cargo run --release -p bsr-runtime --example attention_window`.
 //!
 //! Every launch finds L2 cold and clean. Every kernel's result is compared with an f64 reference on some rows before it is timed, and its
-//! bits with those of its first launch. Arguments are timed in place of the list: what they add to `op = attention,
-//! bn = 64, dtype = bf16, sinks = on, score = ..`.
+//! bits with those of its first launch. `--columns` and `--window` say other heads and windows; all other arguments are timed in place of
+//! the list: what they add to `op = attention, bn = 64, dtype = bf16, sinks = on, score = ..`.
 
 use bsr_codegen::{Epilogue, KernelSpec, Plan};
 use bsr_runtime::Element;
@@ -13,45 +13,52 @@ use bsr_runtime::attention::{
 use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, Event, L2Flush, Stream};
 use half::bf16;
 
-const WINDOW: usize = 128;
 /// What is timed, and what is compared with the reference.
 const TIMED: Shape = Shape { batch: 2, heads: 64, key_heads: 8, queries: 32_768, keys: 32_768, columns: 64 };
 const COMPARED: Shape = Shape { batch: 2, heads: 16, key_heads: 2, queries: 1500, keys: 1500, columns: 64 };
 const REPEATS: usize = 40;
-const VARIANTS: [&str; 16] = [
+const VARIANTS: [&str; 14] = [
     "bm = 128, bk = 128",
     "bm = 128, bk = 64",
     "bm = 64, bk = 64, pack_heads = 8",
-    "bm = 64, bk = 64, pack_heads = 8, consumers = 2",
-    "bm = 64, bk = 64, pack_heads = 8, consumers = 1",
-    "bm = 16, bk = 64, pack_heads = 8, k_step = 64, consumers = 2",
-    "bm = 128, bk = 16, k_step = 128, consumers = 2",
-    "bm = 64, bk = 16, pack_heads = 2, k_step = 192, consumers = 2",
-    "bm = 32, bk = 16, pack_heads = 4, k_step = 160, consumers = 2",
-    "bm = 16, bk = 16, pack_heads = 8, k_step = 144, consumers = 2",
     "bm = 16, bk = 16, pack_heads = 8, k_step = 80, consumers = 2",
-    "bm = 8, bk = 16, pack_heads = 8, k_step = 144, consumers = 1",
-    "bm = 8, bk = 16, pack_heads = 8, k_step = 80, consumers = 1",
-    "bm = 8, bk = 16, pack_heads = 8, k_step = 48, consumers = 1",
     "bm = 24, bk = 16, pack_heads = 8, k_step = 80, consumers = 3",
-    "bm = 24, bk = 16, pack_heads = 8, k_step = 64, consumers = 3",
+    "bm = 24, bk = 16, pack_heads = 8, k_step = 96, consumers = 3",
+    "bm = 24, bk = 16, pack_heads = 8, k_step = 128, consumers = 3",
+    "bm = 24, bk = 32, pack_heads = 8, k_step = 96, consumers = 3",
+    "bm = 48, bk = 16, pack_heads = 4, k_step = 96, consumers = 3",
+    "bm = 48, bk = 16, pack_heads = 4, k_step = 80, consumers = 3",
+    "bm = 48, bk = 32, pack_heads = 4, k_step = 96, consumers = 3",
+    "bm = 96, bk = 16, pack_heads = 2, k_step = 80, consumers = 3",
+    "bm = 96, bk = 32, pack_heads = 2, k_step = 128, consumers = 3",
+    "bm = 192, bk = 32, k_step = 128, consumers = 3",
 ];
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Q, K and V on the host and the device.
+/// Q, K and V on the host and the device, and keys of the window.
 struct Operands {
     shape: Shape,
+    window: usize,
     host: [Tensor<bf16>; 3],
     there: [DeviceTensor<bf16>; 3],
 }
 
 fn main() -> Result<(), Failure> {
-    let given: Vec<String> = std::env::args().skip(1).collect();
+    let mut given: Vec<String> = std::env::args().skip(1).collect();
+    let mut number = |flag: &str, otherwise: usize| -> Result<usize, Failure> {
+        let Some(at) = given.iter().position(|word| word == flag) else { return Ok(otherwise) };
+        let value = given.drain(at..given.len().min(at + 2)).nth(1).ok_or_else(|| format!("{flag} takes a number"))?;
+        Ok(value.parse()?)
+    };
+    let (columns, window) = (number("--columns", TIMED.columns)?, number("--window", 128)?);
     let variants = if given.is_empty() { VARIANTS.map(str::to_owned).to_vec() } else { given };
     let device = Device::open(0)?;
     println!("{} ({} multiprocessors), L2 cold and clean", device.info().name, device.sm_count());
-    let (timed, compared) = (Operands::new(&device, TIMED)?, Operands::new(&device, COMPARED)?);
+    let (timed, compared) = (
+        Operands::new(&device, Shape { columns, ..TIMED }, window)?,
+        Operands::new(&device, Shape { columns, ..COMPARED }, window)?,
+    );
     for variant in variants {
         match compare(&device, &compared, &variant).and_then(|error| Ok((error, time(&device, &timed, &variant)?))) {
             Ok((error, line)) => println!("{variant:<64} {line}  error {error:.1e}"),
@@ -63,7 +70,7 @@ fn main() -> Result<(), Failure> {
 
 impl Operands {
     /// Heads have the same rows in turn, so that they are soon drawn.
-    fn new(device: &Device, shape: Shape) -> Result<Self, Failure> {
+    fn new(device: &Device, shape: Shape, window: usize) -> Result<Self, Failure> {
         let of = |heads: usize, rows: usize, seed| -> Result<Tensor<bf16>, Failure> {
             let one = Tensor::<bf16>::normal([1, 2, rows, shape.columns], HeadOrder::HeadsFirst, seed);
             let data = one.data().repeat(shape.batch * heads / 2);
@@ -73,7 +80,7 @@ impl Operands {
         let host = [of(shape.heads, shape.queries, 1)?, of(heads, keys, 2)?, of(heads, keys, 3)?];
         let [q, k, v] = host.each_ref().map(|tensor| DeviceTensor::upload(device, tensor));
         let there = [q?, k?, v?];
-        Ok(Self { shape, host, there })
+        Ok(Self { shape, window, host, there })
     }
 
     fn scale(&self) -> f32 {
@@ -98,10 +105,15 @@ struct Ready {
 
 impl Ready {
     fn new(device: &Device, operands: &Operands, variant: &str) -> Result<Self, Failure> {
-        let rule = format!("|| if i >= j {{ if i - j < {WINDOW} {{ s * scale }} else {{ -inf }} }} else {{ -inf }}");
-        let of = format!("op = attention, bn = 64, dtype = bf16, sinks = on, score = \"{rule}\", {variant}");
+        let rule = format!(
+            "|| if i >= j {{ if i - j < {} {{ s * scale }} else {{ -inf }} }} else {{ -inf }}",
+            operands.window
+        );
+        let columns = operands.shape.columns;
+        let of = format!("op = attention, bn = {columns}, dtype = bf16, sinks = on, score = \"{rule}\", {variant}");
         let (spec, shape): (KernelSpec, _) = (of.parse()?, operands.shape);
-        let mask = Mask::window((shape.queries, shape.keys), (spec.bm as usize, spec.bk as usize), WINDOW - 1, 0)?;
+        let mask =
+            Mask::window((shape.queries, shape.keys), (spec.bm as usize, spec.bk as usize), operands.window - 1, 0)?;
         let launcher = Launcher::load(device, &Plan::new(&spec)?)?;
         let pattern = launcher.pattern(&mask, shape)?;
         let sinks = DeviceVector::upload(device, &operands.sinks())?;
