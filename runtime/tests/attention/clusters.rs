@@ -60,8 +60,8 @@ pub(crate) fn cases() -> Vec<Case> {
     for keys in ["", ", split = 2", ", consumers = 1", ", page = 16"] {
         let lengths = keys.contains("page").then(|| vec![120, 205]);
         let spec = format!("bm = 64, bn = 64, bk = 64, pdl = on{keys}");
-        let mask = Mask::full((70, 205), (64, 64)).unwrap();
-        cases.push(Case { lengths, ..case(&spec, shape(2, [2, 1], [70, 205], 64), mask) });
+        let mask = Mask::full((70, 208), (64, 64)).unwrap();
+        cases.push(Case { lengths, ..case(&spec, shape(2, [2, 1], [70, 208], 64), mask) });
     }
     cases
 }

@@ -41,7 +41,7 @@ struct Costs {
     /// Microseconds that a part of a tile takes beside its steps, and for each other part that it passes on or adds.
     part_us: f64,
     exchange_us: f64,
-    /// Microseconds of the merge of the slices of a tile, of a kernel in clusters: an estimate, to which no row is fitted.
+    /// Microseconds of the merge of the slices of a tile, of a kernel in clusters, by two rows of entry 91 of `benches/LOG.md`.
     merge_us: f64,
     /// How sharply the slowest of these alone decides.
     sharpness: f64,
@@ -56,7 +56,7 @@ const COSTS: Costs = Costs {
     tile_us: 1.21,
     part_us: 0.913,
     exchange_us: 1.74,
-    merge_us: 1.0,
+    merge_us: 1.8,
     sharpness: 6.0,
 };
 
