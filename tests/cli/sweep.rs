@@ -423,7 +423,7 @@ fn a_product_of_two_sparse_factors_is_swept_and_explained() {
     bench.bsr(&all).success().stdout(contains("3 known from before"));
     let explain = ["explain", kernel, "--db", "a.db", "--gpu", "H200"];
     bench.bsr(&[&explain[..], &problem].concat()).success().stdout(contains("; B: density 2^-1.0"));
-    bench.bsr(&["report", "a.db", "--out", "a.html"]).success();
+    bench.bsr(&["report", "a.db", "--output", "a.html"]).success();
 }
 
 /// An attention is swept as a product is: its heads and lengths are in the database, and it is explained and reported.
