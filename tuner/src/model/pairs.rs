@@ -268,8 +268,11 @@ mod tests {
     use crate::search::rank_correlation_of;
     use crate::{Facts, Source, TuningProblem, Workload};
 
+    /// Blocks, a pattern, and what more a kernel's spec says, with its microseconds.
+    type Product = (&'static str, &'static str, &'static [(&'static str, f64)]);
+
     /// Microseconds of kernels in f16 of 8192 x 8192 x 8192 on one H200 (`benches/LOG.md`, 88).
-    const MEASURED: &[(&str, &str, &[(&str, f64)])] = &[
+    const MEASURED: &[Product] = &[
         (
             "bm = 128, bn = 128, bk = 128",
             "random:0.5",
