@@ -19,15 +19,14 @@ impl Sizes<'_> {
     /// as there are keys: of those that look back and of those that look around, some see the last key.
     pub(super) fn remainders(&self, parts: usize) -> Result<Vec<Problem>, AttentionError> {
         let ((bm, bk), run) = (self.block, self.step / self.blocks);
-        let columns = 2 * self.blocks * parts;
-        let stored = |pattern: usize, column: usize| {
-            let from_end = columns - 1 - column;
-            match pattern {
-                0 => from_end == 0,
-                1 if self.blocks == 2 => from_end < 2,
-                2 => from_end != 1,
-                _ => true,
-            }
+        // Neighbouring blocks that a step joins.
+        let joined = run.div_ceil(bk);
+        let columns = 2 * self.blocks * joined * parts;
+        let stored = |pattern: usize, from_end: usize| match pattern {
+            0 => from_end == 0,
+            1 if self.blocks == 2 => from_end < 2,
+            2 => from_end != 1,
+            _ => true,
         };
         let ends = (0..run / LANES).flat_map(|eight| {
             let odd = 1 + 2 * (self.round % 4);
@@ -37,14 +36,15 @@ impl Sizes<'_> {
         let (kinds, scored) = (2 * self.blocks, self.plan.spec().score.is_some());
         let patterns = if scored { 2 * kinds } else { kinds };
         let problem = |rest: usize| {
-            let keys = (columns - 1) * bk + rest;
+            let keys = (columns - joined) * bk + rest;
+            let last = keys.div_ceil(bk) - 1;
             let (queries, first) = match scored {
                 true => (keys + 1 + 5 * rest % (self.tile / 2).max(1), (keys - rest.min(2 * LANES)) / bm),
                 false => (1 + 17 * rest % self.tile, 0),
             };
             let blocks = |[pattern, row, column]: [usize; 3]| {
-                let partial = column + 1 == columns && pattern < kinds;
-                (row >= first && stored(pattern % kinds, column)).then_some(partial)
+                let partial = column == last && pattern < kinds;
+                (row >= first && stored(pattern % kinds, last - column)).then_some(partial)
             };
             let sizes = ((queries, keys), [patterns, 1, 1]);
             self.patterns(sizes, (Sharing::ByProblem, patterns), "where keys end", &blocks)

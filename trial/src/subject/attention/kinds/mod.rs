@@ -81,12 +81,15 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     let problem = sizes.of(sizes.ragged(), [1, 1, 1], "all", &|_, _| true)?;
     all.push(AttentionTrial { name: "no LSE", lse: false, ..AttentionTrial::new(plan, problem) });
     all.extend(of_edges(&sizes, parts, spec.score.is_some())?.into_iter().map(of));
-    all.push(AttentionTrial {
-        name: "GPU lists",
-        listed: true,
-        schedules: (1, 0),
-        ..AttentionTrial::new(plan, sizes.listed()?)
-    });
+    // Kernels on the GPU list no steps of neighbouring blocks.
+    if tiles.joined() == 1 {
+        all.push(AttentionTrial {
+            name: "GPU lists",
+            listed: true,
+            schedules: (1, 0),
+            ..AttentionTrial::new(plan, sizes.listed()?)
+        });
+    }
     for (number, AttentionTrial { problem, .. }) in all.iter_mut().enumerate() {
         problem.vectors = HostVector::varied(spec, &problem.shape, number + round);
         problem.sinks = problem.sinks.take().map(|_| sinks(problem.shape.heads, number + round));
