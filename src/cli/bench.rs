@@ -99,7 +99,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let specs = args.specs.iter().map(String::as_str);
     let outputs = args.work.outputs([("--json", args.json.as_ref())], specs)?;
     let out = &mut *outputs.answers(out);
-    let filled = args.specs.iter().map(|spec| blocks::filled_on(spec, &args.work.problem, args.device));
+    let filled = args.specs.iter().map(|spec| attention_blocks::filled_on(spec, &args.work.problem, args.device));
     let mut planned = plan_all(&filled.collect::<Result<Vec<_>, _>>()?)?;
     if args.work.ptx.path().is_some() {
         let [emitted] = &planned[..] else {

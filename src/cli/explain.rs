@@ -41,7 +41,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let facts = read_facts(&blocks::filled(&args.kernel, &args.problem, Defaults::Gpu, gpu(args))?)?;
+    let facts = read_facts(&attention_blocks::filled(&args.kernel, &args.problem, Defaults::Gpu, gpu(args))?)?;
     let spec = facts.spec(64);
     let subject = args.problem.subject(Defaults::Gpu, &spec)?;
     let problem = TuningProblem::new(subject.workload(&spec), &subject.about(&spec)?.structure);

@@ -20,10 +20,10 @@
 
 mod advise;
 mod attention;
+mod attention_blocks;
 mod backend;
 mod bench;
 mod block_sizes;
-mod blocks;
 mod calibrate;
 mod check;
 mod check_args;

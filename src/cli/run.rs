@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let files = [("--trace", args.trace.as_ref()), ("--write-ptx", args.write_ptx.as_ref())];
     let outputs = args.work.outputs(files, [args.spec.as_str()])?;
     let out = &mut *outputs.answers(out);
-    let planned = args.work.ptx.plan(&blocks::filled_on(&args.spec, &args.work.problem, args.device)?)?;
+    let planned = args.work.ptx.plan(&attention_blocks::filled_on(&args.spec, &args.work.problem, args.device)?)?;
     if args.trace.is_some() && args.device != DeviceChoice::Simulator {
         return Err(Failure::bad_input("the simulator alone writes a trace\n  help: --device sim"));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bsr::arguments::ByKind;
 use bsr::gpu::{DeviceBsr, DeviceDense, DeviceVector, Plain, StreamRef};
-use bsr::{Dtype, Element, Launcher, Layout, bf16, e4m3, f16};
+use bsr::{Dtype, Element, Launcher, Layout, Op, bf16, e4m3, f16};
 use bsr_codegen::Operand;
 use bsr_runtime::extents::sparse_operand;
 use pyo3::prelude::*;
@@ -120,7 +120,22 @@ impl Launch<'_> {
     }
 
     fn product_into<T: Element + Plain, C: Element + Plain>(&mut self, sparse: &DeviceBsr<T>) -> PyResult<()> {
-        let (dense, mut out) = (self.matrix::<T>(0)?, self.matrix::<C>(1)?);
+        let spec = self.ready.launcher.plan().spec();
+        // Small blocks alone have a dense operand of another type.
+        match if spec.op == Op::Dds { spec.a } else { spec.b } {
+            Dtype::F32 => self.product_of::<T, f32, C>(sparse),
+            Dtype::F64 => self.product_of::<T, f64, C>(sparse),
+            _ => self.product_of::<T, T, C>(sparse),
+        }
+    }
+
+    fn product_of<T, B, C>(&mut self, sparse: &DeviceBsr<T>) -> PyResult<()>
+    where
+        T: Element + Plain,
+        B: Element + Plain,
+        C: Element + Plain,
+    {
+        let (dense, mut out) = (self.matrix::<B>(0)?, self.matrix::<C>(1)?);
         let Ready { launcher, further, .. } = self.ready;
         let call = ByKind(sparse, &dense, inputs(further, self.given));
         launcher.launch(self.stream(), call, (&mut out, self.second.as_mut())).map_err(refused)

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::{Slots, bind};
-use crate::attention::{HeadOrder, HostVector, Mask, ScoreInputs, Shape, SimulatedAttention, Tensor};
+use crate::attention::{Factors, HeadOrder, HostVector, Mask, ScoreInputs, Shape, SimulatedAttention, Tensor};
 use crate::call::arguments::UntypedHostCall;
 use crate::call::matrix::sealed::OnHost;
 use crate::call::matrix::{HostDense, HostSparse, HostView};
@@ -65,11 +65,11 @@ const ALONG: usize = 48;
 /// What a launch of the plan's operation answers.
 fn launched(plan: &Plan) -> String {
     match plan.spec().op {
-        Op::Attention => match plan.spec().a {
-            Dtype::BF16 => attention_of::<bf16>(plan),
-            Dtype::E4M3 => attention_of::<e4m3>(plan),
-            Dtype::E5M2 => attention_of::<e5m2>(plan),
-            _ => attention_of::<f16>(plan),
+        Op::Attention => match (plan.spec().a, plan.spec().out) {
+            (Dtype::E4M3, Dtype::F16) => attention_of::<e4m3, f16>(plan),
+            (Dtype::E4M3, _) => attention_of::<e4m3, bf16>(plan),
+            (Dtype::BF16, _) => attention_of::<bf16, bf16>(plan),
+            _ => attention_of::<f16, f16>(plan),
         },
         _ => match plan.spec().out {
             Dtype::F16 => product_of::<f16>(plan),
@@ -130,7 +130,7 @@ fn product_of<C: Element>(plan: &Plan) -> String {
     answer.map_or_else(|error| error.to_string(), |()| "a launch of nothing".to_owned())
 }
 
-fn attention_of<T: Element>(plan: &Plan) -> String {
+fn attention_of<T: Element, O: Element>(plan: &Plan) -> String {
     let (spec, heads) = (plan.spec(), plan.attention_tiles().unwrap().heads() as usize);
     let columns = spec.bn as usize;
     let shape = Shape { batch: 2, heads: 2 * heads, key_heads: 2, queries: 40, keys: 200, columns };
@@ -142,9 +142,19 @@ fn attention_of<T: Element>(plan: &Plan) -> String {
     let scalars = vec![0.5; parameters.iter().filter(|parameter| !parameter.kind.is_vector()).count()];
     let vectors = HostVector::examples(spec, &shape);
     let sinks = spec.sinks.is_on().then(|| vec![0.5; shape.heads]);
-    let inputs = ScoreInputs::new(0.125).scalars(&scalars).vectors(&vectors).sinks(sinks.as_deref());
+    let mut inputs = ScoreInputs::new(0.125).scalars(&scalars).vectors(&vectors).sinks(sinks.as_deref());
+    let ones = |heads: usize, blocks: usize| vec![1.0; 2 * heads * blocks];
+    let (queries, keys) = (40_usize.div_ceil(spec.bm as usize), 200_usize.div_ceil(spec.bk as usize));
+    let factors = match spec.scale {
+        Scale::Block => Factors::of_blocks(ones(shape.heads, queries), ones(2, keys), ones(2, keys)),
+        _ => Factors::new(ones(2, 1), ones(2, 1), ones(2, 1)),
+    };
+    let factors = factors.unwrap();
+    if spec.scale != Scale::Unscaled {
+        inputs = inputs.factors(&factors);
+    }
     let kernel = SimulatedAttention::new(plan, EMPTY, "none").unwrap();
-    let answer = kernel.run(tensors.each_ref(), &mask, inputs, &Options::default());
+    let answer = kernel.run_into::<T, O>(tensors.each_ref(), &mask, inputs, &Options::default());
     answer.map_or_else(|error| error.to_string(), |_| "a launch of nothing".to_owned())
 }
 

@@ -71,7 +71,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = match args.problem.is_any() {
-        true => blocks::filled(&args.spec, &args.problem, Defaults::Simulator, Gpu::default())?,
+        true => attention_blocks::filled(&args.spec, &args.problem, Defaults::Simulator, Gpu::default())?,
         false => args.spec.clone(),
     };
     let asked = args.ptx.plan(&text)?;

@@ -242,7 +242,7 @@ fn facts(args: &Args) -> Result<Vec<Facts>, Failure> {
     };
     match args.blocks.as_slice() {
         [] => {
-            let filled = |kernel| blocks::filled(kernel, &args.problem, Defaults::Gpu, Gpu::default());
+            let filled = |kernel| attention_blocks::filled(kernel, &args.problem, Defaults::Gpu, Gpu::default());
             Ok(vec![points::facts(&args.space, kernel.map(filled).transpose()?.as_deref())?])
         }
         blocks => blocks.iter().map(of_blocks).collect(),

@@ -43,18 +43,26 @@ const ROWS: [(&str, &[&str]); 11] = [
         "bm = 128, bn = 128, bk = 128, op = dds, transpose = on, dtype = e4m3",
         &["accumulate = fast, arch = sm_90a, cluster = 8", "accumulate = promoted, out = e4m3"],
     ),
-    ("bm = 64, bn = 64, bk = 64, mma = mma_sync", &["schedule = balanced", "schedule = strided"]),
-    ("bm = 64, bn = 64, bk = 64, mma = wmma", &["schedule = balanced"]),
+    (
+        "bm = 64, bn = 64, bk = 64, mma = mma_sync",
+        &["schedule = balanced", "schedule = strided", "split = auto", "split = long", "split = 4"],
+    ),
+    (
+        "bm = 64, bn = 64, bk = 64, mma = wmma",
+        &["schedule = balanced", "split = long", "split = 2", "split = 3", "split = 4"],
+    ),
     ("bm = 64, bn = 64, bk = 32, mma = scalar", &["schedule = balanced", "schedule = strided"]),
     ("bm = 3, bn = 4, bk = 3, mma = scalar, dtype = f64", &["accumulate = register"]),
     ("bm = 64, bn = 64, bk = 32, mma = scalar, out = f32, accumulate = atomic", &["vector = 1"]),
 ];
 
 /// Kinds of product whose K is divided into any number of parts.
-const DIVIDED: [&str; 3] = [
+const DIVIDED: [&str; 5] = [
     "bm = 64, bn = 32, bk = 32, swap = off, pack = 2",
     "bm = 32, bn = 64, bk = 32, op = dds",
     "bm = 32, bn = 32, bk = 64, op = dds",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync",
+    "bm = 64, bn = 64, bk = 64, mma = wmma",
 ];
 
 /// On rows of 20 blocks, of none and of three.

@@ -27,8 +27,16 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     }
     check::check_types(spec, "O", "O is staged where Q was, so their elements have the same size", errors);
     let own = |key: &Key| *key != Key::CtaM;
-    check::check_foreign(spec, FOREIGN.into_iter().filter(own).chain([Key::Shape, Key::Tf32, Key::Split]), errors);
+    check::check_foreign(spec, FOREIGN.into_iter().filter(own).chain([Key::Shape, Key::Tf32]), errors);
     check::check_score(spec, errors);
+    if spec.says(Key::Split) {
+        errors.push(PlanError::new(
+            Key::Split.as_str(),
+            "attentions with mma = mma_sync have no `split`",
+            "their CTAs have all keys of their queries and pass no sums on",
+            "drop `split`, or mma = wgmma",
+        ));
+    }
     if let Some(rows) = spec.cta_m.filter(|rows| !ROWS.contains(rows) || !spec.bm.is_multiple_of(*rows)) {
         errors.push(PlanError::new(
             Key::CtaM.as_str(),

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::super::plan::{Crew, WarpPlan};
-use super::Context;
 use super::boxes::Boxes;
+use super::context::Context;
 use crate::Load;
 use crate::emit::templates;
 use crate::hopper::BARRIER;

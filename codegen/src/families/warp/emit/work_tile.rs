@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::plan::WarpPlan;
-use super::Division;
+use super::division::Division;
 use crate::plan::{Problem, ProblemRecord, TileScheduler};
 
 /// A work tile is one register: each lane has a word of it.
