@@ -28,7 +28,7 @@ APART = 1.3
 #: Blocks of a row from which on keys are divided where GPUs have more SMs than there are tiles.
 LONG = 24
 #: The same from which on two CTAs of a cluster share each tile, and the columns of O that both then store a part of.
-SLICED, TWO_PARTS = 8, 32
+SLICED, TWO_PARTS = 16, 32
 #: The most attentions of which it is kept what the cost model takes.
 KEPT = 4096
 

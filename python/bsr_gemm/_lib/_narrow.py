@@ -15,13 +15,13 @@ from ._masks import find
 ROWS, TILE = 64, 192
 #: Keys of a block that a step joins, the fewest blocks of a step that does, and the most keys of it.
 KEYS, JOINED, STEP = 16, 3, 128
-#: The fewest heads that must share a tile, and the most that do. With two a query has 192 pairs in a window of 128 keys, and the kernel
-#: takes what others take (H200: 933 us and 958; with eight 575).
-HEADS = 4, 8
+#: The most heads that share a tile.
+HEADS = 8
+#: The fewest, by the columns of a head: those for which such kernels were timed (H200, a window of 128 keys). Of 64 columns four heads take 0.68
+#: of the time of blocks of 128 x 128, eight 0.58, two 0.95; of 128 columns eight take 0.53.
+FEWEST = {64: 4, 128: 8}
 #: The most blocks of 128 keys that rows of blocks of 128 queries store of a narrow mask, in the mean.
 BLOCKS = 3
-#: Columns of heads for which such kernels were timed.
-COLUMNS = 64
 #: The fewest queries, and the most blocks of a mask that is looked at.
 LONG, MOST = 1024, 1 << 23
 
@@ -29,7 +29,12 @@ LONG, MOST = 1024, 1 << 23
 def heads_of(q: Any, k: Any) -> int:
     """The most heads of Q that share a head of K and can share a tile."""
     group = q.shape[1] // k.shape[1]
-    return min(group & -group, HEADS[1])
+    return min(group & -group, HEADS)
+
+
+def _fewest(q: Any, v: Any) -> float:
+    """The fewest heads that share a tile; more than there can be where such kernels were not timed."""
+    return FEWEST.get(q.shape[3], math.inf) if q.shape[3] == v.shape[3] else math.inf
 
 
 def block_of(call: Any, mask: Any) -> tuple[int, int] | None:
@@ -39,7 +44,7 @@ def block_of(call: Any, mask: Any) -> tuple[int, int] | None:
     """
     q, k, v = call.q, call.k, call.v
     heads = heads_of(q, k)
-    if heads < HEADS[0] or q.shape[2] < LONG or not q.shape[3] == v.shape[3] == COLUMNS or call.closure is None:
+    if heads < _fewest(q, v) or q.shape[2] < LONG or call.closure is None:
         return None
     if call.vectors or "head" in call.closure or _arrays.kind_of(q) not in ("f16", "bf16"):
         return None
@@ -53,7 +58,7 @@ def block_of(call: Any, mask: Any) -> tuple[int, int] | None:
 def of_call(call: Any) -> tuple[int, int] | None:
     """The same of a call in blocks of 128 x 128, whose mask is found first."""
     heads = heads_of(call.q, call.k)
-    if heads < HEADS[0] or call.closure is None:
+    if heads < _fewest(call.q, call.v) or call.closure is None:
         return None
     return block_of(call, find(call.key, (call.q.shape[2], call.k.shape[2])))
 

@@ -41,7 +41,7 @@ struct Costs {
     /// Microseconds that a part of a tile takes beside its steps, and for each other part that it passes on or adds.
     part_us: f64,
     exchange_us: f64,
-    /// Microseconds of the merge of the slices of a tile, of a kernel in clusters, by two rows of entry 91 of `benches/LOG.md`.
+    /// Microseconds of the merge of the slices of a tile, of a kernel in clusters, by two rows of entry 94 of `benches/LOG.md`.
     merge_us: f64,
     /// How sharply the slowest of these alone decides.
     sharpness: f64,
