@@ -16,7 +16,7 @@ use bsr_trial::subject::{About, Subject};
 use bsr_trial::verify::Verdict;
 
 use super::attention;
-use super::blocks;
+use super::attention_blocks;
 use super::dense::Dense;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};

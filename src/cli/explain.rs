@@ -9,7 +9,7 @@ use bsr_tuner::TuningProblem;
 use bsr_tuner::pick::{Gpu, Table, Tuner};
 use bsr_tuner::space::read_facts;
 
-use super::blocks;
+use super::attention_blocks;
 use super::database;
 use super::device::DeviceChoice;
 use super::exit::{Exit, Failure};

@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::ptxas::Ptxas;
 use super::spec::Planned;
 use super::work_args::WorkArgs;
-use super::{attention, blocks, line, say, simulate};
+use super::{attention, attention_blocks, line, say, simulate};
 
 /// Multiply, on a GPU or on the simulator, and compare with an f64 reference.
 #[derive(Debug, clap::Args)]

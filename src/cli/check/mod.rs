@@ -25,7 +25,7 @@ use super::problem::ProblemArgs;
 use super::progress::Progress;
 use super::ptx::PtxArgs;
 use super::spec::Planned;
-use super::{attention, blocks, line, say, simulate};
+use super::{attention, attention_blocks, line, say, simulate};
 use fault::Group;
 use lists::{lists, patterns};
 

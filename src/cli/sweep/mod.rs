@@ -24,7 +24,7 @@ use super::exit::{Exit, Failure};
 use super::output::{Outputs, Replace};
 use super::problem::{ProblemArgs, in_a_shell};
 use super::weights::block;
-use super::{block_sizes, blocks, interrupt, invocation, line};
+use super::{attention_blocks, block_sizes, interrupt, invocation, line};
 use backends::{BackendKind, Backends, Devices};
 use points::Points;
 use watch::Watch;
