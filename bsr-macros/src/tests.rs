@@ -163,7 +163,7 @@ fn errors_of_fallbacks() {
     let attend = "fn attend(q: Dense<f16>, k: Dense<f16>, v: Dense<f16>, scale: f32) -> Dense<f16>;";
     let cases = [
         (TILE, sampled),
-        ("bm = 128, bn = 128, bk = 64, batch = on", FUNCTION),
+        ("bm = 128, bn = 128, bk = 64, permute = on", FUNCTION),
         ("bm = 128, bn = 128, bk = 64, mma = mma_sync", FUNCTION),
         ("bm = 64, bn = 64, bk = 64, op = attention", attend),
         ("bm = 128, bn = [128, 256], bk = 64", "struct Spmm;"),

@@ -47,8 +47,10 @@ def test_few_queries_have_blocks_of_as_few_rows_as_there_are(on_an_h200) -> None
 
 def test_long_masks_have_large_blocks(on_an_h200) -> None:
     assert block_of(1, 16, 16, 8192, 8192, 128) == (128, 128)
+    assert block_of(1, 16, 16, 8192, 8192, 128, causal=True) == (128, 128)
+    for how in ({"causal": True}, {"mask": "i >= j"}):
+        assert block_of(1, 16, 16, 8192, 8192, 64, **how) == (128, 64)
     for columns in (64, 128):
-        assert block_of(1, 16, 16, 8192, 8192, columns, causal=True) == (128, 128)
         assert block_of(1, 16, 16, 8192, 8192, columns, mask=WINDOW)[0] == 128
 
 
@@ -64,6 +66,9 @@ def test_windows_of_heads_that_share_keys_have_small_blocks(on_an_h200) -> None:
     assert block_of(2, 8, 8, 4096, 4096, 64, mask=WINDOW)[0] >= 128
     assert block_of(2, 64, 8, 4096, 4096, 64, causal=True)[0] >= 128
     assert block_of(2, 64, 8, 512, 4096, 64, mask=WINDOW)[0] >= 128
+    # Of 128 columns eight heads gain.
+    assert block_of(2, 64, 8, 4096, 4096, 128, mask=WINDOW) == (24, 16)
+    assert block_of(2, 16, 4, 4096, 4096, 128, mask=WINDOW)[0] >= 128
 
 
 def test_the_kernel_that_the_model_takes_is_launched(on_an_h200, monkeypatch) -> None:

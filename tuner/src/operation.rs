@@ -3,17 +3,33 @@
 use bsr_codegen::{Dtype, KernelSpec, Op};
 use bsr_runtime::Pattern;
 use bsr_runtime::bench::Work;
+use bsr_runtime::features::Features;
 use bsr_trial::workload::{Heads, Source, Workload};
 
-use crate::TuningProblem;
+use crate::second::Second;
+
+/// What of a problem an operation depends on.
+pub(crate) struct Sizes<'p> {
+    pub(crate) workload: &'p Workload,
+    pub(crate) features: &'p Features,
+    /// Of two sparse factors the second one.
+    pub(crate) second: Option<&'p Second>,
+    /// The extent of C along the dense factor; K of SDDMM.
+    pub(crate) dense_extent: usize,
+}
 
 /// An operation as the tuner sees it.
 pub(crate) trait Operation: Sync {
+    /// Whether both factors are sparse.
+    fn has_second_factor(&self) -> bool {
+        false
+    }
+
     /// Multiplications of one head: each stored element with so many columns, or the pairs of stored blocks.
-    fn multiplications(&self, problem: &TuningProblem) -> u64;
+    fn multiplications(&self, problem: &Sizes<'_>) -> u64;
 
     /// Bytes that must move once with cold caches.
-    fn least_bytes(&self, problem: &TuningProblem) -> u64;
+    fn least_bytes(&self, problem: &Sizes<'_>) -> u64;
 
     /// Whether the dense library has a product of whole matrices in its place.
     fn has_dense_product(&self) -> bool;
@@ -39,7 +55,7 @@ pub(crate) fn of(op: Op) -> &'static dyn Operation {
 }
 
 /// Those of stored elements with so many columns each.
-fn with_columns(problem: &TuningProblem, columns: usize) -> u64 {
+fn with_columns(problem: &Sizes<'_>, columns: usize) -> u64 {
     let (bm, bk) = problem.workload.facts.block();
     [bm, bk, columns].into_iter().fold(problem.features.nnzb as u64, |all, by| all.saturating_mul(by as u64))
 }
@@ -48,11 +64,11 @@ fn with_columns(problem: &TuningProblem, columns: usize) -> u64 {
 struct Product;
 
 impl Operation for Product {
-    fn multiplications(&self, problem: &TuningProblem) -> u64 {
-        with_columns(problem, problem.dense_extent())
+    fn multiplications(&self, problem: &Sizes<'_>) -> u64 {
+        with_columns(problem, problem.dense_extent)
     }
 
-    fn least_bytes(&self, TuningProblem { workload, features, .. }: &TuningProblem) -> u64 {
+    fn least_bytes(&self, Sizes { workload, features, .. }: &Sizes<'_>) -> u64 {
         let spec = workload.facts.spec(64);
         let work = Work {
             op: spec.op,
@@ -101,17 +117,21 @@ impl Operation for Product {
 struct OfPairs;
 
 impl Operation for OfPairs {
-    fn multiplications(&self, problem: &TuningProblem) -> u64 {
+    fn has_second_factor(&self) -> bool {
+        true
+    }
+
+    fn multiplications(&self, problem: &Sizes<'_>) -> u64 {
         let KernelSpec { bm, bn, bk, .. } = problem.workload.spec();
-        let pairs = problem.second().map_or(0, |second| second.pairs);
+        let pairs = problem.second.map_or(0, |second| second.pairs);
         [bm, bn, bk].into_iter().fold(pairs, |all, by| all.saturating_mul(by.into()))
     }
 
     /// Both factors, C, and the numbers of two blocks for each pair.
-    fn least_bytes(&self, problem: &TuningProblem) -> u64 {
+    fn least_bytes(&self, problem: &Sizes<'_>) -> u64 {
         let (Workload { m, n, .. }, KernelSpec { bm, bn, bk, a, b, out, op, .. }) =
-            (&problem.workload, problem.workload.spec());
-        let Some(second) = problem.second() else { return 0 };
+            (problem.workload, problem.workload.spec());
+        let Some(second) = problem.second else { return 0 };
         let of = |blocks: usize, [rows, columns]: [u32; 2], dtype: Dtype| {
             blocks as u64 * u64::from(rows) * u64::from(columns) * u64::from(dtype.bytes())
         };
@@ -136,8 +156,8 @@ impl Operation for OfPairs {
 }
 
 /// Columns of Q and V.
-fn columns_of_attention(problem: &TuningProblem) -> usize {
-    problem.dense_extent().saturating_add(problem.workload.facts.spec(1).bn as usize)
+fn columns_of_attention(problem: &Sizes<'_>) -> usize {
+    problem.dense_extent.saturating_add(problem.workload.facts.spec(1).bn as usize)
 }
 
 /// Of tensors of heads.
@@ -151,12 +171,12 @@ impl Attention {
 }
 
 impl Operation for Attention {
-    fn multiplications(&self, problem: &TuningProblem) -> u64 {
+    fn multiplications(&self, problem: &Sizes<'_>) -> u64 {
         with_columns(problem, columns_of_attention(problem))
     }
 
     /// Q, K, V and O.
-    fn least_bytes(&self, TuningProblem { workload, .. }: &TuningProblem) -> u64 {
+    fn least_bytes(&self, Sizes { workload, .. }: &Sizes<'_>) -> u64 {
         let Workload { facts, m, n, source, .. } = workload;
         let (spec, Heads { batch, heads, key_heads }) = (facts.spec(64), source.heads());
         let columns = u64::from(spec.score_depth() + spec.bn);
@@ -214,13 +234,13 @@ pub(crate) fn elements_of_gradient(workload: &Workload) -> [u64; 2] {
 
 impl Operation for Gradient {
     /// Of three products, or of four.
-    fn multiplications(&self, problem: &TuningProblem) -> u64 {
+    fn multiplications(&self, problem: &Sizes<'_>) -> u64 {
         let both = columns_of_attention(problem);
-        let more = if problem.workload.facts.op() == Op::AttentionDkv { both } else { problem.dense_extent() };
+        let more = if problem.workload.facts.op() == Op::AttentionDkv { both } else { problem.dense_extent };
         with_columns(problem, both.saturating_add(more))
     }
 
-    fn least_bytes(&self, TuningProblem { workload, .. }: &TuningProblem) -> u64 {
+    fn least_bytes(&self, Sizes { workload, .. }: &Sizes<'_>) -> u64 {
         elements_of_gradient(workload).iter().sum::<u64>() * u64::from(workload.facts.spec(64).a.bytes())
     }
 

@@ -72,7 +72,7 @@ impl TuningProblem {
     fn check_second(&self) -> Result<(), String> {
         let Some(Second { features, pairs, written, .. }) = &self.second else { return Ok(()) };
         let (spec, Workload { m, n, k, .. }) = (self.workload.spec(), &self.workload);
-        if !spec.op.is_of_pairs() {
+        if !operation::of(spec.op).has_second_factor() {
             return Err(format!("op = {} has no second sparse factor", spec.op));
         }
         let [rows, depth, columns] =
@@ -111,7 +111,8 @@ impl TuningProblem {
     /// What depends on the second one of two sparse factors; none of another product.
     pub fn second(&self) -> Option<Second> {
         let drawn = || Second::drawn(&self.workload, &self.features);
-        self.workload.facts.op().is_of_pairs().then(|| self.second.clone().or_else(drawn)).flatten()
+        let has = operation::of(self.workload.facts.op()).has_second_factor();
+        has.then(|| self.second.clone().or_else(drawn)).flatten()
     }
 
     /// Whether the patterns of another problem are of the same classes, or next to them.
@@ -133,8 +134,24 @@ impl TuningProblem {
     /// Operations on stored blocks.
     pub fn executed_flops(&self) -> u64 {
         let Heads { batch, heads, .. } = self.workload.source.heads();
-        let multiplied = operation::of(self.workload.facts.op()).multiplications(self);
+        let multiplied = self.answered(|operation, sizes| operation.multiplications(sizes));
         [batch, heads].into_iter().fold(multiplied.saturating_mul(2), |flops, by| flops.saturating_mul(by as u64))
+    }
+
+    /// Bytes that must move once with cold caches.
+    pub(crate) fn least_bytes(&self) -> u64 {
+        self.answered(|operation, sizes| operation.least_bytes(sizes))
+    }
+
+    fn answered(&self, ask: impl Fn(&dyn operation::Operation, &operation::Sizes<'_>) -> u64) -> u64 {
+        let (second, dense_extent) = (self.second(), self.dense_extent());
+        let sizes = operation::Sizes {
+            workload: &self.workload,
+            features: &self.features,
+            second: second.as_ref(),
+            dense_extent,
+        };
+        ask(operation::of(self.workload.facts.op()), &sizes)
     }
 
     /// The extent of C along the dense factor; K of SDDMM.

@@ -5,10 +5,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use bsr_codegen::Refusal;
 use bsr_runtime::features::Features;
 use bsr_runtime::{Structure, bsr};
-use bsr_trial::workload::second_factor;
+use bsr_trial::workload::{Workload, second_factor};
 use serde::{Deserialize, Serialize};
-
-use crate::Workload;
 
 /// Beside the pattern of A: that of B, and what they multiply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -125,8 +125,8 @@ fn simulator() {
 #[test]
 fn tuner() {
     let layers = [
-        "operation",
         "second",
+        "operation",
         "problem",
         "workloads",
         "record",

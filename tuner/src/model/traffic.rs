@@ -8,7 +8,7 @@ use bsr_runtime::roofs::Traffic;
 
 use super::shape::Shape;
 use super::{Card, Simulation, attention};
-use crate::TuningProblem;
+use crate::{TuningProblem, operation};
 
 /// The traffic of one launch. `structure` is the stored matrix where it is at hand; otherwise the pattern is drawn again, or
 /// one with the same features.
@@ -16,7 +16,7 @@ pub fn traffic(plan: &Plan, problem: &TuningProblem, structure: Option<&Structur
     if let Some(traffic) = attention::traffic(plan, problem) {
         return traffic;
     }
-    let shape = match structure.filter(|_| !plan.spec().op.is_of_pairs()) {
+    let shape = match structure.filter(|_| !operation::of(plan.spec().op).has_second_factor()) {
         Some(structure) => Arc::new(Shape::new(Some(structure.clone()))),
         None => Shape::of(problem),
     };

@@ -30,11 +30,14 @@ impl View {
         Self {
             rows: f64::from(rows),
             depth: f64::from(depth),
-            dense_extent: if spec.op.is_of_pairs() { spec.bn.into() } else { problem.dense_extent() as f64 },
+            dense_extent: match operation::of(spec.op).has_second_factor() {
+                true => spec.bn.into(),
+                false => problem.dense_extent() as f64,
+            },
             dense_is_k_major: (spec.op, spec.b_layout) == (Op::Dsd, Layout::ColMajor)
                 || (spec.op, spec.a_layout) == (Op::Dds, Layout::RowMajor),
             bytes: [sparse, dense, spec.out].map(|dtype| f64::from(dtype.bytes())),
-            compulsory: operation::of(spec.op).least_bytes(problem) as f64,
+            compulsory: problem.least_bytes() as f64,
         }
     }
 

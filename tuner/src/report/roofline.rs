@@ -3,7 +3,7 @@
 
 use bsr_runtime::roofs::{Origin, Roofs};
 
-use crate::{DeviceId, DeviceKind, TuningProblem, operation};
+use crate::{DeviceId, DeviceKind, TuningProblem};
 
 /// Which roof is the lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Roof {
         let peak = if spec.tf32.is_on() { roofs.tf32() } else { roofs.tensor(spec.a) };
         let (peak, memory) = (peak?, roofs.hbm_read?);
         let flops = problem.executed_flops() as f64;
-        let bytes = operation::of(workload.facts.op()).least_bytes(problem);
+        let bytes = problem.least_bytes();
         let through_memory = flops / bytes.max(1) as f64 * memory.value;
         Some(match through_memory < peak.value {
             true => Self { tflops: through_memory, bound: Bound::Memory, origin: memory.origin },
