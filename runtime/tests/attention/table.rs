@@ -528,6 +528,9 @@ fn every_value_of_every_key_is_drawn() {
         depths(),
         eight_bits(),
         crate::clusters::cases(),
+        crate::block_factors::cases(),
+        crate::joined::cases(),
+        crate::eight_bit_pages::cases(),
     ];
     let parse = |case: &Case| format!("op = attention, {}", case.spec).parse().unwrap();
     let missing = missing(&ATTENTIONS, tables.iter().flatten().map(parse));
