@@ -9,7 +9,8 @@ use bsr_runtime::schedule::{
     self, Assignment, Costs, Divisible, Place, Policy, Role, TileGrid, divide_k, longest_part, most_in_order, split,
 };
 
-use super::tiles::{Tile, Tiles};
+use super::tile::Tile;
+use super::tiles::Tiles;
 
 /// A tile, or a part of its K.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,7 +7,8 @@ use super::assign::Lists;
 use super::pairs;
 use super::reuse;
 use super::shape::Shape;
-use super::tiles::{Tile, Tiles};
+use super::tile::Tile;
+use super::tiles::Tiles;
 use super::view::View;
 
 /// The part of the requested bytes that L2 must fetch.
@@ -35,7 +36,7 @@ impl Misses {
         let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
         let fetched = match (tiles.sampled, &tiles.pairs, shape.pairs()) {
             (true, ..) => in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity),
-            (_, Some(pairs), Some(of)) => pairs::fetched(tiles, pairs, of, lists, (view, capacity)),
+            (_, Some(pairs), Some(of)) => pairs::traffic::fetched(tiles, pairs, of, lists, (view, capacity)),
             _ => {
                 let stored = shape.structure().map_or(0, Structure::stored);
                 reuse::fetched(tiles, lists, stored as f64 * view.bytes[0], capacity)

@@ -33,6 +33,7 @@ mod shape;
 mod similar;
 #[cfg(test)]
 mod tests;
+mod tile;
 mod tile_time;
 mod tiles;
 mod timeline;

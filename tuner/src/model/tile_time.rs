@@ -7,7 +7,8 @@ use super::card::Card;
 use super::footprint::Misses;
 use super::prediction::both;
 use super::rates::Rates;
-use super::tiles::{Tile, Tiles};
+use super::tile::Tile;
+use super::tiles::Tiles;
 use super::view::View;
 
 /// How sharply the slower of the tensor cores and of shared memory decides within a WGMMA: nothing else is between them.

@@ -2,35 +2,13 @@
 
 use std::sync::Arc;
 
-use bsr_codegen::{Multicast, Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
+use bsr_codegen::{Plan, Profile, SddmmTiles, SharedColumns, StagePacking, TileScheduler};
 use bsr_runtime::schedule::{Costs, Place, record_tile, union_tile};
 
 use super::pairs::{self, PairTiles};
 use super::shape::{ColumnLists, RowGroup, Rows, Shape};
+use super::tile::{Tile, of_blocks};
 use super::view::View;
-
-/// What one CTA does for a tile; of the clusters' CTAs each does as much.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Tile {
-    /// Operations, those on padding included.
-    pub(super) flops: f64,
-    /// Bytes of the sparse and of the dense operand that L2 is asked for: what a cluster shares counts once.
-    pub(super) sparse: f64,
-    pub(super) dense: f64,
-    /// Rows of its boxes that lie beyond the last column.
-    pub(super) beyond: f64,
-    /// Pipeline stages, and stored blocks in them.
-    pub(super) stages: f64,
-    pub(super) blocks: f64,
-    /// Stages of which one of several consumers alone has a block.
-    pub(super) lone: f64,
-    /// What the tile scheduler takes it to cost.
-    pub(super) cost: u64,
-    /// The parts into which its K can be divided.
-    pub(super) units: u32,
-    /// Which of [`Tiles::column_lists`] it is.
-    pub(super) column_list: u32,
-}
 
 /// The tiles of a launch: every column of tiles has the same ones.
 #[derive(Clone, Debug, Default)]
@@ -127,7 +105,7 @@ impl Tiles {
     fn of_pairs(plan: &Plan, profile: &Profile, view: &View, shape: &Shape, clusters: usize) -> Self {
         let Some(pairs) = shape.pairs() else { return Self::default() };
         let columns_held = bsr_runtime::schedule::columns_held(plan, pairs.lines(view));
-        let (column, pairs) = pairs::tiles(plan, profile, view, pairs, clusters);
+        let (column, pairs) = pairs::tiles::tiles(plan, profile, view, pairs, clusters);
         let out = f64::from(profile.cta_m) * f64::from(profile.cta_n) * view.bytes[2];
         Self { column, columns: 1, together: 1, columns_held, out, needed: 1.0, pairs: Some(pairs), ..Self::default() }
     }
@@ -153,26 +131,6 @@ fn beyond(profile: &Profile, view: &View, columns: f64, width: f64) -> f64 {
         |cta: u32| (view.dense_extent - (columns - 1.0) * width - f64::from(cta) * cta_n).clamp(0.0, cta_n);
     let lost: f64 = (0..ctas as u32).map(|cta| boxes(cta_n) - boxes(columns_of(cta))).sum();
     lost / ctas / boxes(cta_n).max(1.0) / row / columns.max(1.0)
-}
-
-/// A CTA's tile with so many stored blocks of one block row.
-pub(super) fn of_blocks(profile: &Profile, view: &View, blocks: f64) -> Tile {
-    let (cta_m, cta_n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
-    let cluster = f64::from(profile.cluster.max(1));
-    let shared = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
-    let (steps, gathered) = profile.stages_per_block;
-    Tile {
-        flops: 2.0 * blocks * cta_m * cta_n * view.depth,
-        sparse: blocks * cta_m * view.depth * view.bytes[0] / shared(Multicast::Sparse),
-        dense: blocks * view.depth * cta_n * view.bytes[1] / shared(Multicast::Dense),
-        beyond: 0.0,
-        stages: (blocks / f64::from(gathered.max(1))).ceil() * f64::from(steps),
-        blocks,
-        lone: 0.0,
-        cost: 0,
-        units: (blocks / f64::from(gathered.max(1))).ceil() as u32,
-        column_list: 0,
-    }
 }
 
 /// Row slices of block rows.

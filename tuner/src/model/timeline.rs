@@ -5,8 +5,9 @@ use bsr_runtime::schedule::{Place, Role};
 use super::assign::{Lists, Part};
 use super::card::Card;
 use super::rates::Rates;
+use super::tile::Tile;
 use super::tile_time::{Setting, Share, TileTime};
-use super::tiles::{Tile, Tiles};
+use super::tiles::Tiles;
 
 /// What becomes of the lists.
 #[derive(Clone, Copy, Debug, Default)]

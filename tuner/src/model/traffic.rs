@@ -28,7 +28,7 @@ impl Simulation {
     fn traffic(&self, problem: &TuningProblem) -> Traffic {
         let Self { profile, view, tiles, misses, .. } = self;
         let ctas = tiles.columns as f64 * f64::from(profile.cluster.max(1));
-        let sum = |of: &dyn Fn(&super::tiles::Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
+        let sum = |of: &dyn Fn(&super::tile::Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
         let written = tiles.count() as f64 * f64::from(profile.cluster.max(1)) * tiles.out * tiles.needed;
         Traffic {
             dtype: self.dtype,

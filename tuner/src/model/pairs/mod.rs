@@ -3,16 +3,15 @@
 //! A tile has one block of C, or several that share what they load. Its stages traverse the union of the k of its pairs. The
 //! clusters' lists are those of the launch.
 
+pub(super) mod tiles;
+pub(super) mod traffic;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bsr_codegen::{Plan, Profile, SharedPairs, TileScheduler};
 use bsr_runtime::bsr::Pairs;
-use bsr_runtime::schedule::{pairs_tile, places_of_pairs};
+use bsr_runtime::schedule::places_of_pairs;
 
-use super::assign::Lists;
-use super::reuse::{Pieces, fetched_of, follow};
-use super::tiles::{Tile, Tiles, of_blocks};
 use super::view::View;
 
 /// Reads of blocks that are followed, of each factor.
@@ -170,92 +169,6 @@ pub(super) struct PairTiles {
     slices: usize,
     /// Of each tile its union, and which slice it is.
     of: Vec<(u32, u32)>,
-}
-
-/// The tiles with what each of them loads and multiplies.
-pub(super) fn tiles(
-    plan: &Plan,
-    profile: &Profile,
-    view: &View,
-    shape: &PairShape,
-    clusters: usize,
-) -> (Vec<Tile>, PairTiles) {
-    let form = match plan.tile_scheduler() {
-        TileScheduler::SharedPairs(form) => Some(form),
-        _ => None,
-    };
-    let sides = form.map_or(Sides { high: 1, wide: 1, of_consumer: 1 }, |form| Sides {
-        high: form.rows as usize,
-        wide: form.columns as usize,
-        of_consumer: (form.rows / form.consumers.max(1)) as usize,
-    });
-    let unions = shape.unions(sides, clusters as u32);
-    let whole = plan.cluster_tile();
-    let slices = if form.is_some() { 1 } else { whole.block_rows.div_ceil(whole.rows.max(1)) as usize };
-    let (mut column, mut of) = (vec![], vec![]);
-    for (number, union) in unions.tiles.iter().enumerate() {
-        let tile = match form {
-            Some(form) => shared(profile, view, &form, union),
-            None => {
-                let cost = whole.cost(union.pairs.into());
-                Tile { cost, ..of_blocks(profile, view, f64::from(union.pairs)) }
-            }
-        };
-        let is_there = |slice: &usize| union.row + slice * (whole.rows as usize) < shape.pairs.rows();
-        for slice in (0..slices).filter(is_there) {
-            of.push((number as u32, slice as u32));
-            column.push(tile);
-        }
-    }
-    (column, PairTiles { unions, slices, of })
-}
-
-/// The tile of several blocks of C.
-fn shared(profile: &Profile, view: &View, form: &SharedPairs, union: &Union) -> Tile {
-    let (steps, gathered) = profile.stages_per_block;
-    let [of_a, of_b] = union.loaded.map(f64::from);
-    let columns = view.dense_extent;
-    Tile {
-        flops: 2.0 * f64::from(union.pairs) * view.rows * view.depth * columns,
-        sparse: of_a * view.rows * view.depth * view.bytes[0],
-        dense: of_b * view.depth * columns * view.bytes[1],
-        // A tile without pairs has one record.
-        stages: (f64::from(union.depths.max(1)) / f64::from(gathered.max(1))).ceil() * f64::from(steps),
-        blocks: f64::from(union.pairs),
-        lone: f64::from(union.lone * steps) / f64::from(gathered.max(1)),
-        cost: pairs_tile(form, union.loaded.map(u64::from)),
-        units: union.depths,
-        ..Tile::default()
-    }
-}
-
-/// Bytes of A and of B that come from memory, where L2 has room for `capacity` bytes.
-pub(super) fn fetched(
-    tiles: &Tiles,
-    pairs: &PairTiles,
-    shape: &PairShape,
-    lists: &Lists,
-    (view, capacity): (&View, f64),
-) -> [f64; 2] {
-    let met = &pairs.unions.met;
-    let slices = [pairs.slices.max(1), 1];
-    let mut pieces = [0, 1].map(|of| {
-        let bytes = shape.pairs.stored()[of] as f64 * view.bytes[of];
-        Pieces::new(met[of].chosen * slices[of], bytes)
-    });
-    let end = follow(tiles, lists, |of| {
-        let (tile, (union, slice)) = (tiles.at(of.place), pairs.of[of.place.row as usize]);
-        for (which, pieces) in pieces.iter_mut().enumerate() {
-            for (block, at) in pairs.unions.met_by(union as usize, which) {
-                if let Some(when) = of.when(*at, tile.stages) {
-                    // A slice of rows is a piece of its own of a block of A; of B all slices read the same.
-                    let slice = slice as usize % slices[which];
-                    pieces.read(*block as usize * slices[which] + slice, when);
-                }
-            }
-        }
-    });
-    fetched_of(pieces, end, capacity)
 }
 
 #[cfg(test)]
