@@ -37,10 +37,13 @@ class ReadyAttention:
 
     launches = made = 0
 
-    def __init__(self, loaded, work, tensors, scale, numbers, vectors, count=0) -> None:
+    def __init__(self, loaded, work, tensors, scale, numbers, vectors, counts=None) -> None:
         type(self).made += 1
         self.spec, (self.mask, _, self.of_v) = loaded.kernel.spec, work
-        assert "dtype = e4m3" in self.spec and ("scale = tensor" in self.spec) == (count > 0)
+        assert "dtype = e4m3" in self.spec and ("scale = tensor" in self.spec) == (counts is not None)
+        # As many of each, but for those of blocks.
+        count = 0 if counts is None else counts[0]
+        assert counts in (None, [count] * 3)
         self.tensors, self.scale, self.numbers, self.vectors, self.count = tensors, scale, numbers, vectors, count
 
     def launch(self, q, k, v, o, sums, stream, *vectors) -> None:

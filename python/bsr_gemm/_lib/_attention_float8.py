@@ -131,7 +131,7 @@ def factors_of(scales: Any, q: Tensor, k: Tensor) -> list[Tensor] | None:
 
 def are_of_blocks(scales: Any) -> bool:
     """Whether three scales are those of blocks: the others have at most two dimensions."""
-    return scales is not None and any(getattr(scale, "ndim", 0) > 2 for scale in scales)
+    return isinstance(scales, (list, tuple)) and any(getattr(scale, "ndim", 0) > 2 for scale in scales)
 
 
 def dequantised(tensor: Tensor, factor: Tensor | None, heads: int, block: int = 1) -> Tensor:
