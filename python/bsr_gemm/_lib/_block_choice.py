@@ -74,7 +74,7 @@ def call_of(
         if how in ((True, None, None), (False, "i >= j", None)):
             return of(CAUSAL)
     chosen = _blocks.get(key)
-    if chosen is None and not has_gradient and (narrow := _narrow.of_call(call)) is not None:
+    if chosen is None and not has_gradient and (narrow := _narrow.block_of(call)) is not None:
         chosen = _blocks[key] = narrow
     if chosen is None:
         calls = [call, *map(of, (LONG if call.q.shape[2] > FEW else BLOCKS)[1:])]

@@ -37,8 +37,8 @@ def _fewest(q: Any, v: Any) -> float:
     return FEWEST.get(q.shape[3], math.inf) if q.shape[3] == v.shape[3] else math.inf
 
 
-def block_of(call: Any, mask: Any) -> tuple[int, int] | None:
-    """The blocks of a call whose mask in blocks of 128 x 128 is this one; None where it is no narrow window that such a kernel computes.
+def block_of(call: Any) -> tuple[int, int] | None:
+    """The blocks of a call in blocks of 128 x 128; None where its mask is no narrow window that such a kernel computes.
 
     A score that reads vectors or the head is another one for each head of a tile.
     """
@@ -48,19 +48,12 @@ def block_of(call: Any, mask: Any) -> tuple[int, int] | None:
         return None
     if call.vectors or "head" in call.closure or _arrays.kind_of(q) not in ("f16", "bf16"):
         return None
+    mask = find(call.key, (q.shape[2], k.shape[2]))
     if mask.per in ("head", "both") or mask.stored > BLOCKS * math.ceil(q.shape[2] / 128) * len(mask.indptr):
         return None
     block = TILE // heads, KEYS
     blocks = math.ceil(q.shape[2] / block[0]) * math.ceil(k.shape[2] / block[1])
     return None if blocks > MOST else block
-
-
-def of_call(call: Any) -> tuple[int, int] | None:
-    """The same of a call in blocks of 128 x 128, whose mask is found first."""
-    heads = heads_of(call.q, call.k)
-    if heads < _fewest(call.q, call.v) or call.closure is None:
-        return None
-    return block_of(call, find(call.key, (call.q.shape[2], call.k.shape[2])))
 
 
 def specs(mask: Any, q: Any, k: Any, spec: Callable[[int, int], str]) -> list[str]:
