@@ -47,8 +47,8 @@ pub use costs::{Costs, pairs_tile, record_tile, union_tile};
 pub use lanes::lanes_of_row;
 #[doc(hidden)]
 pub use long_rows::{divide_k, longest_part};
-// The cost model lists the tiles of pairs of blocks as the lists do.
 pub(crate) use pairs::columns_of_wave;
+// The cost model lists the tiles of pairs of blocks as the lists do.
 #[doc(hidden)]
 pub use pairs::places as places_of_pairs;
 pub use plan::WorkPlan;
