@@ -22,11 +22,23 @@ def on_an_h200(monkeypatch):
     _block_choice._blocks.clear()
 
 
-def call_of(problems, heads, key_heads, queries, keys, columns, mask=None, causal=False, block=None, pattern=None):
+def call_of(
+    problems,
+    heads,
+    key_heads,
+    queries,
+    keys,
+    columns,
+    mask=None,
+    causal=False,
+    block=None,
+    pattern=None,
+    gradient=False,
+):
     """A call of tensors that take no memory."""
 
     def like(heads, rows):
-        return torch.empty(1, dtype=torch.bfloat16).expand(problems, heads, rows, columns)
+        return torch.empty(1, dtype=torch.bfloat16, requires_grad=gradient).expand(problems, heads, rows, columns)
 
     tensors = like(heads, queries), like(key_heads, keys), like(key_heads, keys)
     how = (causal, mask, None)
@@ -50,6 +62,7 @@ def test_long_masks_have_large_blocks(on_an_h200) -> None:
     assert block_of(1, 16, 16, 8192, 8192, 128, causal=True) == (128, 128)
     for how in ({"causal": True}, {"mask": "i >= j"}):
         assert block_of(1, 16, 16, 8192, 8192, 64, **how) == (128, 64)
+        assert block_of(1, 16, 16, 8192, 8192, 64, gradient=True, **how) == (128, 128), "as its gradient was measured"
     for columns in (64, 128):
         assert block_of(1, 16, 16, 8192, 8192, columns, mask=WINDOW)[0] == 128
 

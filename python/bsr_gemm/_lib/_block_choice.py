@@ -20,8 +20,8 @@ LONG = BLOCKS[:2]
 #: Blocks of full masks with heads of 64 columns: what three consumers compute. The model sees no difference; an H200 takes 0.86 of the
 #: time of 128 x 128.
 FULL = (192, 128)
-#: Those of causal masks, of which the model takes a kernel of two consumers in blocks of 128 x 128: an H200 takes 0.93 of its time for 8192 keys and
-#: 0.87 for 16,384.
+#: Those of causal masks without a gradient, of which the model takes a kernel of two consumers in blocks of 128 x 128: an H200 takes 0.93 of its
+#: time for 8192 keys and 0.87 for 16,384.
 CAUSAL = (128, 64)
 #: The most queries for which a block of 64 is looked at.
 FEW = 16
@@ -71,7 +71,7 @@ def call_of(
     if call.q.shape[2] > FEW and call.q.shape[3] == call.v.shape[3] == 64 and _arrays.kind_of(call.q) != "e4m3":
         if call.closure is None:
             return of(FULL)
-        if how in ((True, None, None), (False, "i >= j", None)):
+        if not has_gradient and how in ((True, None, None), (False, "i >= j", None)):
             return of(CAUSAL)
     chosen = _blocks.get(key)
     if chosen is None and not has_gradient and (narrow := _narrow.block_of(call)) is not None:
