@@ -276,8 +276,18 @@ impl Table {
         table.step(ListKernel::PairScan, lists.scan_grid(), &[sums], &lists.scan_numbers());
         let written = [&read[..], &[placed, costs, b_blocks, a_blocks]].concat();
         table.step(ListKernel::PairLists, lists.row_grid(), &written, &lists.numbers());
-        let assigned = [sums, placed, costs, b_blocks, heads, tiles];
-        table.step(ListKernel::PairWaves, lists.waves_grid(), &assigned, &lists.wave_numbers());
+        // Tiles are assigned to lists, unless they are in turn, and these to clusters.
+        let words = [lists.tile_room(), 2 * lists.span_lists(), lists.last_words(), lists.span_lists()];
+        let [places, span_lists, last, list_clusters] = words.map(|words| table.alloc(words));
+        let numbers = lists.wave_numbers();
+        let spans = [sums, costs, places, span_lists, last];
+        if lists.is_balanced() {
+            table.step(ListKernel::PairSpans, lists.span_grid(), &spans, &numbers);
+        }
+        let dealt = [sums, span_lists, last, places, list_clusters, heads, tiles];
+        table.step(ListKernel::PairDeal, lists.deal_grid(), &dealt, &numbers);
+        let written = [sums, placed, places, list_clusters, b_blocks, heads, tiles];
+        table.step(ListKernel::PairWrite, lists.write_grid(), &written, &numbers);
         Self { heads, tiles, columns: b_blocks, blocks: Some(a_blocks), ..table }
     }
 

@@ -85,8 +85,12 @@ pub enum ListKernel {
     PairScan,
     /// Lists the pairs, and the tiles in the order in which they are computed.
     PairLists,
-    /// Assigns these tiles to clusters in waves.
-    PairWaves,
+    /// Assigns these tiles to lists, some waves at a time, and sorts the last ones.
+    PairSpans,
+    /// Assigns these lists, and the last tiles, to clusters.
+    PairDeal,
+    /// Writes the tiles where they were assigned.
+    PairWrite,
     /// Marks the blocks that a product has.
     ProductMask,
 }
@@ -102,7 +106,7 @@ impl ListKernel {
     pub const CHECK_LOADS: u32 = 8;
 
     /// Every kernel of the module.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::Check(IndexWidth::I32),
         Self::Check(IndexWidth::I64),
         Self::CountColumns,
@@ -128,7 +132,9 @@ impl ListKernel {
         Self::PairCounts,
         Self::PairScan,
         Self::PairLists,
-        Self::PairWaves,
+        Self::PairSpans,
+        Self::PairDeal,
+        Self::PairWrite,
         Self::ProductMask,
     ];
 
@@ -160,7 +166,9 @@ impl ListKernel {
             Self::PairCounts => "bsr_lists_pair_counts",
             Self::PairScan => "bsr_lists_pair_scan",
             Self::PairLists => "bsr_lists_pair_lists",
-            Self::PairWaves => "bsr_lists_pair_waves",
+            Self::PairSpans => "bsr_lists_pair_spans",
+            Self::PairDeal => "bsr_lists_pair_deal",
+            Self::PairWrite => "bsr_lists_pair_write",
             Self::ProductMask => "bsr_lists_product_mask",
         }
     }
@@ -173,13 +181,15 @@ impl ListKernel {
             Self::SharedBits | Self::SharedUnions | Self::SharedTiles => 32 * MASK_WARPS,
             Self::SplitRows | Self::SplitTiles | Self::LengthTiles => 32 * MASK_WARPS,
             Self::PairMarks | Self::PairCounts | Self::PairLists | Self::ProductMask => 32 * MASK_WARPS,
+            Self::PairWrite => 32 * MASK_WARPS,
             Self::CountColumns | Self::ScatterColumns | Self::SddmmTiles => COUNT_THREADS,
             Self::Assign | Self::AssignParts | Self::SharedGroups => ALL_THREADS,
-            Self::ScanColumns | Self::SddmmRows | Self::PairScan | Self::PairWaves => ALL_THREADS,
+            Self::ScanColumns | Self::SddmmRows | Self::PairScan => ALL_THREADS,
+            Self::PairSpans | Self::PairDeal => ALL_THREADS,
         }
     }
 
-    /// CTAs of a launch: for every block row of a check, for every problem of a check of pages (given as block rows), of a mask or of marks a warp, and for every group whose columns are listed
+    /// CTAs of a launch: for every block row of a check, for every problem of a check of pages (given as block rows), of a mask or of marks a warp, for every tile of a product of two sparse factors, and for every group whose columns are listed
     /// (which are given as block rows); for every row of an SDDMM and of a product of two sparse factors a CTA, and one for every row of tiles of an attention's
     /// steps; for 32 block columns one of the scan (which is given them as block rows); `ctas` of the others.
     pub fn grid(self, block_rows: u32, ctas: u32) -> u32 {
@@ -188,14 +198,15 @@ impl ListKernel {
             Self::MaskRows | Self::MaskColumns | Self::SharedBits | Self::SharedUnions | Self::PairMarks => {
                 block_rows.div_ceil(MASK_WARPS)
             }
+            Self::PairWrite => block_rows.div_ceil(MASK_WARPS),
             Self::CountColumns | Self::ScatterColumns | Self::Assign | Self::AssignParts => ctas,
             Self::AttentionTiles | Self::SharedGroups | Self::SharedTiles | Self::SplitTiles => ctas,
-            Self::LengthTiles => ctas,
+            Self::LengthTiles | Self::PairSpans => ctas,
             Self::SplitRows => block_rows.div_ceil(self.threads()),
             Self::SddmmTiles | Self::AttentionSteps => block_rows,
             Self::PairCounts | Self::PairLists | Self::ProductMask => block_rows,
             Self::ScanColumns => block_rows.div_ceil(32).max(1),
-            Self::SddmmRows | Self::PairScan | Self::PairWaves => 1,
+            Self::SddmmRows | Self::PairScan | Self::PairDeal => 1,
         }
     }
 

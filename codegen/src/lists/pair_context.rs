@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::pairs::{LENGTHS_AT, LOADS_AT, ORDER_AT, RANKED_AT, SLOTS_AT, TOTALS_AT};
+use super::pairs::{KEYS_AT_ONCE, SIDE_BYTES, SORTED_AT, TOTALS_AT};
 use super::{ListKernel, PairLists};
 use crate::TileScheduler;
 
@@ -14,20 +14,25 @@ const AHEAD: u32 = 8;
 pub(super) struct PairContext {
     threads: u32,
     warps: u32,
+    pointers: &'static [&'static str],
     numbers: &'static [&'static str],
     ahead: Vec<u32>,
     distances: [u32; 5],
-    ranked_at: u32,
-    loads_at: u32,
-    lengths_at: u32,
-    order_at: u32,
-    slots_at: u32,
+    sorted_at: u32,
     totals_at: u32,
-    side_bits: u32,
     side_bytes: u32,
-    most_clusters: u32,
+    sorted_bytes: u32,
+    keys_at_once: u32,
+    fours: Vec<u32>,
+    cluster_bits: u32,
     most_last: u32,
+    last_bits: u32,
+    last_costs: u32,
     last_waves: u32,
+    span: u32,
+    share_bits: u32,
+    middle: u32,
+    most_sum: u32,
     outside: u32,
     head_columns: u32,
 }
@@ -38,20 +43,25 @@ impl PairContext {
         Self {
             threads,
             warps: threads / 32,
+            pointers: kernel.pointers(),
             numbers: kernel.numbers(),
             ahead: (0..AHEAD).collect(),
             distances: [1, 2, 4, 8, 16],
-            ranked_at: RANKED_AT,
-            loads_at: LOADS_AT,
-            lengths_at: LENGTHS_AT,
-            order_at: ORDER_AT,
-            slots_at: SLOTS_AT,
+            sorted_at: SORTED_AT,
             totals_at: TOTALS_AT,
-            side_bits: PairLists::SIDE_BITS,
-            side_bytes: 8 << PairLists::SIDE_BITS,
-            most_clusters: 1 << PairLists::SIDE_BITS,
+            side_bytes: SIDE_BYTES,
+            sorted_bytes: 8 << PairLists::CLUSTER_BITS,
+            keys_at_once: KEYS_AT_ONCE,
+            fours: (0..KEYS_AT_ONCE / 4).collect(),
+            cluster_bits: PairLists::CLUSTER_BITS,
             most_last: PairLists::MOST_LAST,
+            last_bits: PairLists::LAST_BITS,
+            last_costs: (1 << (32 - PairLists::LAST_BITS)) - 1,
             last_waves: PairLists::LAST_WAVES,
+            span: PairLists::SPAN,
+            share_bits: PairLists::SHARE_BITS,
+            middle: 1 << (31 - PairLists::CLUSTER_BITS),
+            most_sum: (1 << (32 - PairLists::CLUSTER_BITS)) - 1,
             outside: TileScheduler::OUTSIDE,
             head_columns: TileScheduler::HEAD_COLUMNS,
         }

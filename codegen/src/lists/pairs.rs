@@ -33,7 +33,8 @@ pub struct PairRequest {
 ///
 /// [`ListKernel::PairMarks`] marks the block columns of B, [`ListKernel::PairCounts`] counts the pairs of each row of blocks of C and its
 /// tiles, [`ListKernel::PairScan`] sums these up, [`ListKernel::PairLists`] lists the pairs and the tiles in the order in which they
-/// are computed, and [`ListKernel::PairWaves`] assigns the tiles.
+/// are computed. [`ListKernel::PairSpans`] assigns the tiles of some waves to lists, [`ListKernel::PairDeal`] these lists and the last
+/// tiles to clusters, and [`ListKernel::PairWrite`] writes the tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairLists {
     request: PairRequest,
@@ -67,15 +68,23 @@ impl PairLists {
     ];
     /// Those of the kernel that marks the blocks of a product.
     pub const MASK: [&'static str; 3] = ["block_rows", "block_columns", "words"];
-    /// Those of the kernel that assigns tiles.
+    /// Those of the kernels that assign tiles.
     pub const WAVES: [&'static str; 6] =
         ["sums_length", "block_rows", "tile_room", "clusters", "is_balanced", "block_height"];
     /// Tiles that are assigned one by one, in waves.
     pub const LAST_WAVES: u32 = 2;
-    /// Clusters for which the assigning kernel has threads, as a power of two.
-    pub(super) const SIDE_BITS: u32 = 9;
-    /// The most tiles that it assigns one by one: fewer than those of one more wave.
-    pub(super) const MOST_LAST: u32 = (Self::LAST_WAVES + 1) << Self::SIDE_BITS;
+    /// Waves that are assigned together.
+    pub const SPAN: u32 = 8;
+    /// Shares of a wave have so many bits below a unit of cost.
+    pub const SHARE_BITS: u32 = 16;
+    /// Bits of the number of a cluster.
+    pub(super) const CLUSTER_BITS: u32 = Shape::CLUSTER_BITS;
+    /// The most tiles that are assigned one by one: fewer than those of one more wave.
+    pub(super) const MOST_LAST: u32 = (Self::LAST_WAVES + 1) << Self::CLUSTER_BITS;
+    /// Bits of the number of such a tile.
+    pub(super) const LAST_BITS: u32 = Self::MOST_LAST.ilog2() + 1;
+    /// The most stages of a tile, as a power of two. What two clusters have had of their shares differs by less than four such tiles.
+    pub(super) const COST_BITS: u32 = 19;
     /// The most words of the marks of a matrix.
     const MOST_MARKS: u64 = 1 << 27;
     const HELP: &'static str = "host `Structure`s, or larger blocks";
@@ -105,6 +114,7 @@ impl PairLists {
         };
         limit("tiles of a product of patterns on the GPU", tiles, 1 << 26)?;
         let (steps, _) = tile.stages_per_block;
+        limit("stages of a tile", depth as u64 * u64::from(steps) + 1, 1 << Self::COST_BITS)?;
         limit("stages of all tiles", (pairs * slices + tiles) * u64::from(steps) + tiles, 1 << 31)?;
         let group = group.clamp(1, block_columns.max(1));
         let groups = block_columns.div_ceil(group).max(1) as u64;
@@ -166,9 +176,9 @@ impl PairLists {
         self.block_rows * (1 + self.groups)
     }
 
-    /// Words of these numbers, and of their sum.
+    /// Words of these numbers, of their sum, and of what all tiles cost.
     pub fn sum_words(&self) -> usize {
-        self.sums_length() as usize + 1
+        self.sums_length() as usize + 2
     }
 
     /// Words that say where each group of columns begins in each row of C.
@@ -197,9 +207,39 @@ impl PairLists {
         (1, 128)
     }
 
-    /// The same of the kernel that assigns tiles.
-    pub fn waves_grid(&self) -> (u32, u32) {
-        (1, WAVE_BYTES)
+    /// Tiles are assigned by their costs, not in turn.
+    pub fn is_balanced(&self) -> bool {
+        self.request.balanced
+    }
+
+    /// Spans of waves that there can be.
+    fn spans(&self) -> u32 {
+        (self.tile_room / self.clusters).saturating_sub(Self::LAST_WAVES).div_ceil(Self::SPAN)
+    }
+
+    /// Numbers of the lists of all spans: one for each cluster.
+    pub fn span_lists(&self) -> usize {
+        self.spans() as usize * self.clusters as usize
+    }
+
+    /// Words of the sorted last tiles.
+    pub fn last_words(&self) -> usize {
+        2 * Self::MOST_LAST as usize
+    }
+
+    /// Grid and bytes of shared memory of the kernel that assigns the tiles of spans, and sorts the last ones.
+    pub fn span_grid(&self) -> (u32, u32) {
+        (1 + self.spans(), 8 * Self::MOST_LAST)
+    }
+
+    /// The same of the kernel that assigns their lists to clusters.
+    pub fn deal_grid(&self) -> (u32, u32) {
+        (1, DEAL_BYTES)
+    }
+
+    /// The same of the kernel that writes tiles: a warp for each.
+    pub fn write_grid(&self) -> (u32, u32) {
+        (ListKernel::PairWrite.grid(self.tile_room, 1), 0)
     }
 
     /// The values of [`PairLists::MARKS`].
@@ -245,11 +285,12 @@ impl PairLists {
     }
 }
 
-/// Where the assigning kernel has what in shared memory: keys, then these, of 4 or 8 bytes each.
-pub(super) const RANKED_AT: u32 = 8 * PairLists::MOST_LAST;
-pub(super) const LOADS_AT: u32 = RANKED_AT + (4 << PairLists::SIDE_BITS);
-pub(super) const LENGTHS_AT: u32 = LOADS_AT + (4 << PairLists::SIDE_BITS);
-pub(super) const ORDER_AT: u32 = LENGTHS_AT + (4 << PairLists::SIDE_BITS);
-pub(super) const SLOTS_AT: u32 = ORDER_AT + 8 * PairLists::MOST_LAST;
-pub(super) const TOTALS_AT: u32 = SLOTS_AT + 4 * PairLists::MOST_LAST;
-const WAVE_BYTES: u32 = TOTALS_AT + 128;
+/// Keys that a thread compares with at the same time; behind those of all clusters there are as many that are larger than all.
+pub(super) const KEYS_AT_ONCE: u32 = 8;
+/// Bytes of the keys of all clusters.
+pub(super) const SIDE_BYTES: u32 = 4 * ((1 << PairLists::CLUSTER_BITS) + KEYS_AT_ONCE);
+/// Where the kernels that assign tiles have pairs of a number and a cost in shared memory: behind two sets of keys.
+pub(super) const SORTED_AT: u32 = 2 * SIDE_BYTES;
+/// Where the kernel that assigns lists has the sums of its warps: behind two sets of pairs.
+pub(super) const TOTALS_AT: u32 = SORTED_AT + (16 << PairLists::CLUSTER_BITS);
+const DEAL_BYTES: u32 = TOTALS_AT + 256;

@@ -52,7 +52,9 @@ impl ListKernel {
                 "b_blocks",
                 "a_blocks",
             ],
-            Self::PairWaves => &["sums", "placed", "costs", "b_blocks", "work_head", "work"],
+            Self::PairSpans => &["sums", "costs", "places", "span_lists", "last"],
+            Self::PairDeal => &["sums", "span_lists", "last", "places", "list_clusters", "work_head", "work"],
+            Self::PairWrite => &["sums", "placed", "places", "list_clusters", "b_blocks", "work_head", "work"],
             Self::ProductMask => &["a_rows", "a_columns", "marks", "mask"],
         }
     }
@@ -82,7 +84,7 @@ impl ListKernel {
             Self::PairMarks => &PairLists::MARKS,
             Self::PairCounts | Self::PairLists => &PairLists::NUMBERS,
             Self::PairScan => &["length"],
-            Self::PairWaves => &PairLists::WAVES,
+            Self::PairSpans | Self::PairDeal | Self::PairWrite => &PairLists::WAVES,
             Self::ProductMask => &PairLists::MASK,
         }
     }

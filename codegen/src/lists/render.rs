@@ -74,7 +74,9 @@ fn comment(kernel: ListKernel) -> &'static str {
         ListKernel::PairCounts => "Counts the pairs of blocks of every row of blocks of a product, and its tiles.",
         ListKernel::PairScan => "Accumulates these counts.",
         ListKernel::PairLists => "Lists the pairs of blocks of a product, and its tiles in the order of their waves.",
-        ListKernel::PairWaves => "Assigns the tiles of a product of two sparse factors to clusters, in waves.",
+        ListKernel::PairSpans => "Assigns the tiles of a product of two sparse factors to lists, some waves at a time.",
+        ListKernel::PairDeal => "Assigns these lists, and the last tiles, to clusters.",
+        ListKernel::PairWrite => "Writes the tiles of a product of two sparse factors where they were assigned.",
         ListKernel::ProductMask => "Marks the blocks that a product of two sparse factors has.",
     }
 }
@@ -105,7 +107,9 @@ fn body(kernel: ListKernel) -> String {
         ListKernel::PairCounts => templates::render("lists/pair_counts.ptx", &PairContext::of(kernel)),
         ListKernel::PairScan => templates::render("lists/pair_scan.ptx", &PairContext::of(kernel)),
         ListKernel::PairLists => templates::render("lists/pair_lists.ptx", &PairContext::of(kernel)),
-        ListKernel::PairWaves => templates::render("lists/pair_waves.ptx", &PairContext::of(kernel)),
+        ListKernel::PairSpans => templates::render("lists/pair_spans.ptx", &PairContext::of(kernel)),
+        ListKernel::PairDeal => templates::render("lists/pair_deal.ptx", &PairContext::of(kernel)),
+        ListKernel::PairWrite => templates::render("lists/pair_write.ptx", &PairContext::of(kernel)),
         ListKernel::ProductMask => templates::render("lists/product_mask.ptx", &PairContext::of(kernel)),
     }
 }

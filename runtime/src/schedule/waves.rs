@@ -2,17 +2,23 @@
 //!
 //! Clusters that traverse K from its beginning at the same time find in L2 what the others have just read; where they are at
 //! different places, each reads from memory (`benches/LOG.md`, 88). So clusters must neither take tiles out of turn nor
-//! drift apart: within a wave the longest tile goes to the cluster that has had the least of its share of the work. The share
+//! drift apart: within a wave the longest tile goes to the cluster that lacks the most of its share of the work. The share
 //! of a cluster that takes one tile more than others is in shorter tiles.
+//!
+//! Waves are assigned in spans. The tiles of a span go to as many lists as there are clusters, and then these lists go to the
+//! clusters by the same rule. The kernels that do so on a GPU ([`PairLists`]) have the lists of all spans at the same time.
 
 use std::cmp::Reverse;
 
+use bsr_codegen::lists::PairLists;
 use bsr_codegen::{Plan, Schedule};
 
 use super::assign::Clusters;
 
 /// The last tiles, in waves, which go to the cluster that is free first, the longest ones first: so all end together.
-const LAST_WAVES: usize = 2;
+const LAST_WAVES: usize = PairLists::LAST_WAVES as usize;
+/// Waves of a span.
+const SPAN: usize = PairLists::SPAN as usize;
 
 /// Assigns tiles with their costs, in this order, to at most so many clusters.
 #[doc(hidden)]
@@ -31,24 +37,55 @@ fn in_turn<T>(tiles: Vec<(T, u64)>, clusters: usize) -> Vec<Vec<T>> {
 }
 
 fn balanced<T>(mut tiles: Vec<(T, u64)>, clusters: usize) -> Vec<Vec<T>> {
-    let (count, share) = (tiles.len(), tiles.iter().map(|(_, cost)| cost).sum::<u64>() / clusters as u64);
-    let whole = (tiles.len() / clusters).saturating_sub(LAST_WAVES) * clusters;
-    let mut last = tiles.split_off(whole);
-    let mut lists: Vec<Vec<T>> = (0..clusters).map(|_| vec![]).collect();
-    let mut loads = vec![0_u64; clusters];
-    let counts = |cluster| (count / clusters + usize::from(cluster < count % clusters)) as u64;
-    let mut tiles = tiles.into_iter();
-    for number in 0..whole as u64 / clusters as u64 {
-        let mut wave: Vec<(T, u64)> = tiles.by_ref().take(clusters).collect();
-        wave.sort_by_key(|(_, cost)| Reverse(*cost));
-        let mut idle: Vec<usize> = (0..clusters).collect();
-        // What it has had beyond its share of the waves so far.
-        idle.sort_by_key(|cluster| loads[*cluster] as i64 - (number * share / counts(*cluster)) as i64);
-        for ((tile, cost), cluster) in wave.into_iter().zip(idle) {
-            loads[cluster] += cost;
-            lists[cluster].push(tile);
+    let shares = Shares::new(&tiles, clusters);
+    let last = tiles.split_off((tiles.len() / clusters).saturating_sub(LAST_WAVES) * clusters);
+    let (mut lists, mut waves, mut tiles) = (idle(clusters), 0, tiles.into_iter().peekable());
+    while tiles.peek().is_some() {
+        let mut span = idle(clusters);
+        let first = waves;
+        while waves - first < SPAN && tiles.peek().is_some() {
+            waves += 1;
+            let wave = tiles.by_ref().take(clusters).map(|(tile, cost)| (vec![tile], cost));
+            shares.deal(wave.collect(), &mut span, waves - first);
+        }
+        shares.deal(span, &mut lists, waves);
+    }
+    assign_last(last, lists)
+}
+
+/// Tiles with the sum of their costs.
+type List<T> = (Vec<T>, u64);
+
+fn idle<T>(clusters: usize) -> Vec<List<T>> {
+    (0..clusters).map(|_| (vec![], 0)).collect()
+}
+
+/// The share of a wave that each cluster has, in units of cost: what all tiles cost, divided by the clusters and the tiles of each.
+struct Shares(Vec<u64>);
+
+impl Shares {
+    fn new<T>(tiles: &[(T, u64)], clusters: usize) -> Self {
+        let (count, all) = (tiles.len(), tiles.iter().map(|(_, cost)| cost).sum::<u64>());
+        let tiles = |cluster| (count / clusters + usize::from(cluster < count % clusters)).max(1);
+        Self((0..clusters).map(|cluster| (all << PairLists::SHARE_BITS) / (clusters * tiles(cluster)) as u64).collect())
+    }
+
+    /// Gives each cluster one of these lists: the longest to the one that lacks the most of its share of so many waves.
+    fn deal<T>(&self, mut lists: Vec<List<T>>, to: &mut [List<T>], waves: usize) {
+        lists.sort_by_key(|(_, cost)| Reverse(*cost));
+        let mut clusters: Vec<usize> = (0..to.len()).collect();
+        let due = |cluster: usize| (waves as u64 * self.0[cluster]) >> PairLists::SHARE_BITS;
+        clusters.sort_by_key(|cluster| to[*cluster].1 as i64 - due(*cluster) as i64);
+        for ((tiles, cost), cluster) in lists.into_iter().zip(clusters) {
+            to[cluster].0.extend(tiles);
+            to[cluster].1 += cost;
         }
     }
+}
+
+/// The lists with the last tiles behind the others.
+fn assign_last<T>(mut last: Vec<(T, u64)>, lists: Vec<List<T>>) -> Vec<Vec<T>> {
+    let (mut lists, loads): (Vec<_>, Vec<_>) = lists.into_iter().unzip();
     last.sort_by_key(|(_, cost)| Reverse(*cost));
     let mut free: Clusters = loads.into_iter().enumerate().collect();
     for (list, more) in lists.iter_mut().zip(free.assign(last, |(_, cost)| *cost)) {
