@@ -148,13 +148,17 @@ class DevicePattern(Fixed):
         known: tuple[Pattern, np.ndarray] = self._host
         return known
 
-    def _read(self) -> tuple[Pattern, np.ndarray]:
-        rows, columns = self.grid
+    def _lists(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row pointers and columns, which may be wrong."""
         if self._mask is not None:
             mask = self._mask.cpu().numpy() != 0
-            row_ptr, col_idx = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]), np.nonzero(mask)[1]
-        else:
-            row_ptr, col_idx = (tensor.cpu().numpy().astype(np.int64) for tensor in self._tensors())
+            return np.concatenate([[0], np.cumsum(mask.sum(axis=1))]), np.nonzero(mask)[1]
+        row_ptr, col_idx = (tensor.cpu().numpy().astype(np.int64) for tensor in self._tensors())
+        return row_ptr, col_idx
+
+    def _read(self) -> tuple[Pattern, np.ndarray]:
+        rows, columns = self.grid
+        row_ptr, col_idx = self._lists()
         places, lengths = [], []
         for row in range(rows):
             wrong = self._fault(row, int(row_ptr[row]), int(row_ptr[row + 1]), col_idx, columns)
@@ -196,6 +200,11 @@ class DevicePattern(Fixed):
             f"wrong\n  help: {help_}; then call `changed`"
         )
 
+    def product(self, other: DevicePattern, capacity: int | None = None) -> DevicePattern:
+        """The pattern of the product with a matrix of another pattern on the device, with at most ``capacity`` blocks; without it
+        with room for every block that the product can have. It is computed there, and again whenever one of the two has changed."""
+        return ProductPattern.of(self, other, capacity)
+
     def on_gpu(self, index: int) -> Any:
         """The view of the tensors that kernels read."""
         if self._on_gpu is None:
@@ -205,14 +214,18 @@ class DevicePattern(Fixed):
                 raise Error(
                     f"the pattern is on {self.device}, and the values on cuda:{index}\n  help: move them to one device"
                 )
-            tensors = self._tensors()
-            addresses = [tensor.data_ptr() for tensor in tensors]
-            arrays = (addresses[0], addresses[1] if len(addresses) > 1 else 0)
-            wide = tensors[0].dtype == torch.int64
-            gpu = _gpu.gpu_of(index)
-            self._on_gpu = _gpu._native.DevicePattern(gpu, self.shape, self.block, self.capacity, wide, arrays)
+            self._on_gpu = self._viewed(index)
             weakref.finalize(self, _gpu.forget_pattern, self.key)
         return self._on_gpu
+
+    def _viewed(self, index: int) -> Any:
+        from . import _gpu
+
+        tensors = self._tensors()
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        arrays = (addresses[0], addresses[1] if len(addresses) > 1 else 0)
+        wide = tensors[0].dtype == torch.int64
+        return _gpu._native.DevicePattern(_gpu.gpu_of(index), self.shape, self.block, self.capacity, wide, arrays)
 
     @property
     def _native(self) -> Any:
@@ -228,6 +241,60 @@ class DevicePattern(Fixed):
     def __repr__(self) -> str:
         (rows, cols), (bm, bk) = self.shape, self.block
         return f"DevicePattern({rows} x {cols}, up to {self.capacity} blocks of {bm} x {bk}, on {self.device})"
+
+
+class ProductPattern(DevicePattern):
+    """The pattern of the product of two others, ``factors``. It has no tensors of its own."""
+
+    __slots__ = ("factors",)
+
+    factors: tuple[DevicePattern, DevicePattern]
+
+    @classmethod
+    def of(cls, a: DevicePattern, b: DevicePattern, capacity: int | None) -> DevicePattern:
+        """The same for the same factors and capacity, as long as it is in use."""
+        if not (a.on_device and b.on_device) or a.device != b.device:
+            places = [str(of.device) if of.on_device else "the host" for of in (a, b)]
+            raise Error(
+                f"the patterns of a product are on {places[0]} and {places[1]}\n"
+                "  help: `bsr_gemm.DevicePattern.from_pattern(pattern, device)`, or `to_pattern()` of the other one"
+            )
+        rows, columns = a.grid[0], b.grid[1]
+        if a.shape[1] != b.shape[0] or a.block[1] != b.block[0]:
+            raise Error(f"{a!r} and {b!r} have no product\n  help: a's columns and b's rows, in blocks as long")
+        most = min(rows * columns, a.capacity * columns, b.capacity * rows)
+        capacity = most if capacity is None else min(int(capacity), most)
+        known = _products.get((a.key, b.key, capacity))
+        if known is None:
+            known = object.__new__(cls)
+            known._start((a.shape[0], b.shape[1]), (a.block[0], b.block[1]), capacity)
+            known.row_ptr, known.col_idx, known._mask, known.factors = None, None, None, (a, b)
+            _products[(a.key, b.key, capacity)] = known
+        return known
+
+    def _tensors(self) -> list[Tensor]:
+        return self.factors[0]._tensors()
+
+    def _lists(self) -> tuple[np.ndarray, np.ndarray]:
+        a, b = (factor.host()[0] for factor in self.factors)
+        found = a.product(b)
+        return found.row_ptr.astype(np.int64), found.col_idx.astype(np.int64)
+
+    def host(self) -> tuple[Pattern, np.ndarray]:
+        """The pattern on the host: factors may have changed since it was read."""
+        return self._read()
+
+    def _viewed(self, index: int) -> Any:
+        from . import _gpu
+
+        a, b = (factor.on_gpu(index) for factor in self.factors)
+        return _gpu._native.DevicePattern.product(a, b, self.capacity)
+
+    def __reduce__(self):
+        return ProductPattern.of, (*self.factors, self.capacity)
+
+
+_products: weakref.WeakValueDictionary[tuple[str, str, int], ProductPattern] = weakref.WeakValueDictionary()
 
 
 def check_lists(lists: dict[str, Any], rows: int, capacity: int) -> None:

@@ -171,6 +171,9 @@ def forget_pattern(key: str) -> None:
         for cached, at in ((_loaded, 1), (_layers, 0)):
             for of in [of for of in cached if of[at] == key]:
                 del cached[of]
+        for cached in further_caches:
+            for of in [of for of in cached if key in of]:
+                del cached[of]
 
 
 def forget_mask(key: str) -> None:

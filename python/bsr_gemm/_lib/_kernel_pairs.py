@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,9 @@ class PairsCall:
         """A place for the result."""
         kind, like = self.kernel._native.dtypes[2], self.a.values
         if self.pattern is not None:
-            return _arrays.empty_like(like, (self.pattern.nnzb, *self.pattern.block), kind)
+            out = _arrays.empty_like(like, (self.pattern.nnzb, *self.pattern.block), kind)
+            # Places without a block are not written.
+            return out.zero_() if self.pattern.on_device else out
         m, n = self.a.shape[0], self.b.shape[1]
         is_col = self.kernel._native.layouts[2] == "col"
         return _arrays.empty_like(like, (n, m), kind).T if is_col else _arrays.empty_like(like, (m, n), kind)
@@ -77,10 +80,18 @@ class PairsCall:
         values = self.a.values
         if _arrays.is_tensor(values) and values.is_cuda:
             return self._on_gpu()
-        whole, kind = self.b.to_dense(), self.kernel._native.dtypes[2]
+        whole, kind, a = self.b.to_dense(), self.kernel._native.dtypes[2], self.a.to_host()
         out = _arrays.empty_like(values, (self.b.shape[1], self.a.shape[0]), kind)
-        product_into(self.a.pattern, values, whole.T, out, False, None)
-        return out.T if self.pattern is None else self.result(gather(out.T, self.pattern))
+        product_into(a.pattern, a.values, whole.T, out, False, None)
+        return out.T if self.pattern is None else self.result(self._at(lambda of: gather(out.T, of)))
+
+    def _at(self, blocks: Callable[[Any], Any]) -> Any:
+        """What `blocks` has at those of a pattern of the host, at their places in the result."""
+        if not self.pattern.on_device:
+            return blocks(self.pattern)
+        from ._device_patterns import spread
+
+        return spread(self.pattern, blocks(self.pattern.to_pattern()))
 
     def _on_gpu(self) -> Any:
         from . import _gpu
@@ -103,6 +114,8 @@ class PairsCall:
 
     def simulated(self, seed: int) -> tuple:
         """The product as the simulator computed it, its second result, findings and cost."""
+        if self.a.pattern.on_device:
+            return self._simulated_here(seed)
         a, b = (_arrays.contiguous(matrix.values) for matrix in (self.a, self.b))
         of_c = None if self.pattern is None else self.pattern._native
         patterns = (self.a.pattern._native, self.b.pattern._native, of_c)
@@ -116,3 +129,10 @@ class PairsCall:
         else:
             found = np.frombuffer(bytearray(data), dtype=out.dtype).reshape(out.shape)
         return self.result(found), findings, cost
+
+    def _simulated_here(self, seed: int) -> tuple:
+        """The same of patterns on a device, as they are now."""
+        of_c = None if self.pattern is None else self.pattern.to_pattern()
+        here = PairsCall(self.kernel, self.a.to_host(), self.b.to_host(), of_c)
+        found, findings, cost = here.simulated(seed)
+        return (found if of_c is None else self.result(self._at(lambda _: found.values))), findings, cost

@@ -11,6 +11,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from . import _arrays, _gpu, _native
 from ._arrays import result_kind
 from ._blocks import dense_of, gather, padding_mask, transposed
+from ._device_patterns import hosted, spread
 from ._native import Error
 from ._operands import values_of
 from ._operators import once, operator
@@ -44,7 +45,9 @@ def _operand(values: Tensor, key: str, transpose: bool) -> Factor:
 
 
 def _empty(a: Tensor, c: Pattern) -> Tensor:
-    return a.new_empty((c.nnzb, *c.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
+    # Places without a block are not written.
+    new = a.new_zeros if c.on_device else a.new_empty
+    return new((c.nnzb, *c.block), dtype=_arrays.torch_dtype(result_kind(_arrays.kind_of(a))))
 
 
 def _fake(a, b, of_a, of_b, of_c, transpose_a=False, transpose_b=False):
@@ -61,10 +64,23 @@ def _run(a, b, of_a, of_b, of_c, transpose_a=False, transpose_b=False):
         return _empty(a, c).zero_()
     left, right = _operand(a, of_a, transpose_a), _operand(b, of_b, transpose_b)
     kernel = _kernel(left, right) if a.is_cuda else None
+    if c.on_device and kernel is None:
+        if a.is_cuda:
+            raise Error(
+                f"no kernel multiplies blocks of {left[1].block} and {right[1].block} in {a.dtype} whose patterns live on the GPU\n"
+                "  help: f16, bf16 or float8 in blocks whose rows are a multiple of 64; or `to_host()` of both"
+            )
+        (found, _), left, right = c.host(), hosted_factor(left), hosted_factor(right)
+        return spread(c, _by_dense(left, right, found))
     values = _by_dense(left, right, c) if kernel is None else _launched(kernel, left, right, c)
     mask = padding_mask(c) if transpose_a or transpose_b else None
     # What a gradient has beyond the edge, its products have, too.
     return values if mask is None else values.masked_fill_(_arrays.index(mask, values), 0)
+
+
+def hosted_factor(factor: Factor) -> Factor:
+    """The same with its pattern on the host."""
+    return hosted(factor[1], factor[0])[::-1]
 
 
 def loads_of_pair(high: int, wide: int, of_a: float, of_b: float) -> float:
@@ -94,6 +110,8 @@ def _kernel(a: Factor, b: Factor) -> Any:
     if kind not in KINDS:
         return None
     wanted = specs(kind, (*a[1].block, b[1].block[1]), (a[1].density, b[1].density))
+    # Lists of tiles of several blocks are made on the host.
+    wanted = wanted[-1:] if a[1].on_device else wanted
 
     def load() -> Any:
         planned = next((planned for spec in wanted if (planned := _native.plan(spec)[0]) is not None), None)
@@ -121,7 +139,11 @@ def launched(kernel: Any, factors: tuple[Factor, Factor], c: Pattern | None, res
     address and, of a dense one, elements from one line to the next."""
     (a, of_a), (b, of_b) = factors
     index = a.device.index
-    patterns = [None if pattern is None else pattern._native for pattern in (of_a, of_b, c)]
+
+    def native(pattern: Any) -> Any:
+        return pattern.on_gpu(index) if pattern.on_device else pattern._native
+
+    patterns = [None if pattern is None else native(pattern) for pattern in (of_a, of_b, c)]
     key = (index, kernel.spec, of_a.key, of_b.key, None if c is None else c.key)
     ready = _gpu.cached(_ready, key, lambda: _native.ReadyPairs(kernel, *patterns))
     left, right = values_of(a), values_of(in_columns(b) if kernel.b_layout == "col" else b)
@@ -152,6 +174,11 @@ def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:
 
 def _backward(ctx: Any, dc: Tensor) -> tuple:
     (a, b), (of_a, of_b, of_c), needs = ctx.saved_tensors, ctx.keys, ctx.needs_input_grad
+    if ctx.held[0].on_device:
+        raise Error(
+            "a product of two matrices whose patterns live on a device computes no gradient\n"
+            "  help: `to_host()` of both, or call it under `torch.no_grad()`"
+        )
     if a.element_size() == 1:
         raise Error(f"a product of {a.dtype} computes no gradient\n  help: call it under `torch.no_grad()`")
     product = torch.ops.bsr_gemm.spgemm

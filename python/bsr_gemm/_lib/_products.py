@@ -125,6 +125,9 @@ def matmul(a: Any, b: Any, *, pattern: Any = None) -> Any:
     With a dense matrix, as :func:`bsr_gemm`. The product of two block-sparse matrices is a :class:`BsrMatrix` with the blocks that a
     pair of stored blocks adds to; or with those of ``pattern``, a :class:`Pattern` or a matrix whose values are not read, of which
     blocks without a pair are zeros. A's blocks must be as wide as B's are high.
+
+    Both patterns, and then that of the result, may be a :class:`DevicePattern`. The result has room for every block that the product
+    can have, or for the capacity of ``pattern``, as ``product_pattern(a, b, capacity=...)`` makes one; there is no gradient.
     """
     if is_sparse(a) and is_sparse(b):
         return _of_two(as_matrix(a, "the first operand"), as_matrix(b, "the second operand"), pattern)
@@ -156,7 +159,7 @@ def pattern_of_product(a: BsrMatrix, b: BsrMatrix, like: Any) -> Pattern:
         )
     pattern = a.pattern.product(b.pattern) if like is None else pattern_like(like)
     shape, block = (a.shape[0], b.shape[1]), (a.block[0], b.block[1])
-    if pattern.on_device or (pattern.shape, pattern.block) != (shape, block):
+    if pattern.on_device != a.pattern.on_device or (pattern.shape, pattern.block) != (shape, block):
         raise Error(
             f"the product is {shape[0]} x {shape[1]} in blocks of {block[0]} x {block[1]}, and the pattern is {pattern!r}\n"
             "  help: leave `pattern` out for the pattern that the product has"
@@ -164,14 +167,18 @@ def pattern_of_product(a: BsrMatrix, b: BsrMatrix, like: Any) -> Pattern:
     return pattern
 
 
+_NAMES = {"a": "first", "b": "second"}
+
+
 def check_pairs(a: BsrMatrix, b: BsrMatrix) -> None:
     """Refuses factors that have no pairs of blocks."""
-    for matrix in (a, b):
-        if matrix.pattern.on_device:
-            raise Error(
-                "the product of two block-sparse matrices lists their pairs of blocks on the host, and a pattern is on the GPU\n"
-                "  help: `w.to_host()`"
-            )
+    if a.pattern.on_device != b.pattern.on_device:
+        here, there = ("b", "a") if a.pattern.on_device else ("a", "b")
+        raise Error(
+            "the product of two block-sparse matrices lists their pairs of blocks where the patterns are: that of the "
+            f"{_NAMES[there]} operand is a DevicePattern, that of the {_NAMES[here]} is not\n"
+            f"  help: `bsr_gemm.DevicePattern.from_pattern({here}.pattern, device)`, or `{there}.to_host()`"
+        )
     if a.shape[1] != b.shape[0]:
         raise Error(
             f"the shapes do not fit: {a.shape[0]} x {a.shape[1]} times {b.shape[0]} x {b.shape[1]}\n"
@@ -186,9 +193,20 @@ def check_pairs(a: BsrMatrix, b: BsrMatrix) -> None:
         raise Error(f"the operands are of {a.dtype} and {b.dtype}\n  help: convert the values of one of them")
 
 
-def product_pattern(a: Any, b: Any) -> Pattern:
-    """The pattern of ``a @ b``: the blocks that a pair of stored blocks adds to. Operands are patterns, or matrices."""
-    return pattern_like(a).product(pattern_like(b))
+def product_pattern(a: Any, b: Any, *, capacity: int | None = None) -> Any:
+    """The pattern of ``a @ b``: the blocks that a pair of stored blocks adds to. Operands are patterns, or matrices.
+
+    That of two :class:`DevicePattern` is one, too: it is computed where they are, and again when one of them has changed. Then
+    ``capacity`` is the most blocks that it has; a row of blocks beyond it has none, and ``check()`` tells.
+    """
+    a, b = pattern_like(a), pattern_like(b)
+    if a.on_device or b.on_device:
+        from ._device_patterns import ProductPattern
+
+        return ProductPattern.of(a, b, capacity)
+    if capacity is not None:
+        raise Error("`capacity` is the room of a DevicePattern, and these are on the host\n  help: leave it out")
+    return a.product(b)
 
 
 #: The name of :func:`sddmm` in earlier versions.

@@ -20,7 +20,7 @@ const MOST: usize = 1 << 18;
 /// A pattern on a GPU, as arrays that PyTorch keeps.
 #[pyclass(frozen, module = "bsr_gemm._lib._native")]
 pub(crate) struct DevicePattern {
-    pattern: Arc<gpu::DevicePattern>,
+    pub(super) pattern: Arc<gpu::DevicePattern>,
     /// One of the same shape with as many blocks as there is room for.
     likely: Pattern,
 }
@@ -50,6 +50,16 @@ impl DevicePattern {
                 }
             };
             Ok(Self { pattern: Arc::new(pattern.map_err(refused)?), likely: likely(&shape)? })
+        })
+    }
+
+    /// The pattern of the product of two, which is made again on the GPU whenever one of them has changed: at most so many blocks.
+    #[staticmethod]
+    fn product(py: Python<'_>, a: &Self, b: &Self, capacity: usize) -> PyResult<Self> {
+        py.detach(|| {
+            let pattern = gpu::DevicePattern::product(&a.pattern, &b.pattern, capacity).map_err(refused)?;
+            let likely = likely(pattern.shape())?;
+            Ok(Self { pattern: Arc::new(pattern), likely })
         })
     }
 

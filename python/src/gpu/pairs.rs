@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use bsr::gpu::{DeviceBsr, DeviceDense, StreamRef};
+use bsr::gpu::{Device, DeviceBsr, DeviceDense, StreamRef};
 use bsr::{Launcher, Layout};
 use bsr_runtime::typed::{Number, Typed, with_types};
 use pyo3::prelude::*;
 
-use super::Loaded;
+use super::listed::DevicePattern;
 use super::sparse::{Places, at};
+use super::Loaded;
 use crate::errors::{Failed, refused};
 use crate::pattern::Pattern;
 
@@ -34,11 +35,18 @@ trait Product: Send + Sync {
 
 #[pymethods]
 impl ReadyPairs {
-    /// The product of two patterns: at the blocks of a third, or whole where there is none.
+    /// The product of two patterns: at the blocks of a third, or whole where there is none. All of them are on the host, or on the GPU.
     #[new]
-    fn new(py: Python<'_>, kernel: &Loaded, a: &Pattern, b: &Pattern, c: Option<&Pattern>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        kernel: &Loaded,
+        a: Somewhere<'_>,
+        b: Somewhere<'_>,
+        c: Option<Somewhere<'_>>,
+    ) -> PyResult<Self> {
         let launcher = Arc::clone(&kernel.launcher);
-        let spec = launcher.plan().spec();
+        let (spec, device) = (launcher.plan().spec(), launcher.device());
+        let (a, b, c) = (a.places(device), b.places(device), c.as_ref().map(|c| c.places(device)));
         let product = py.detach(|| with_types(spec, Place { launcher: &launcher, a, b, c }));
         Ok(Self { product: product.map_err(|Failed(error)| error)?, launcher })
     }
@@ -56,12 +64,28 @@ impl ReadyPairs {
     }
 }
 
+/// A pattern of the host, or one on a GPU.
+#[derive(FromPyObject)]
+enum Somewhere<'py> {
+    Host(PyRef<'py, Pattern>),
+    Gpu(PyRef<'py, DevicePattern>),
+}
+
+impl Somewhere<'_> {
+    fn places<'a>(&'a self, device: &'a Device) -> Places<'a> {
+        match self {
+            Self::Host(pattern) => Places::Host(device, pattern),
+            Self::Gpu(pattern) => Places::Gpu(&pattern.pattern),
+        }
+    }
+}
+
 /// Makes the matrices of a product.
 struct Place<'p> {
     launcher: &'p Launcher,
-    a: &'p Pattern,
-    b: &'p Pattern,
-    c: Option<&'p Pattern>,
+    a: Places<'p>,
+    b: Places<'p>,
+    c: Option<Places<'p>>,
 }
 
 impl Typed for Place<'_> {
@@ -70,15 +94,14 @@ impl Typed for Place<'_> {
 
     fn run<A: Number, B: Number, C: Number>(self) -> Result<Box<dyn Product>, Failed> {
         let Self { launcher, a, b, c } = self;
-        let (device, spec) = (launcher.device(), launcher.plan().spec());
+        let spec = launcher.plan().spec();
+        let (a, b) = (a.alone::<A>().map_err(Failed)?, b.alone::<B>().map_err(Failed)?);
         let c = match c {
-            Some(pattern) => Target::Blocks(Box::new(Places::Host(device, pattern).matrix().map_err(Failed)?)),
-            None => Target::Dense(a.structure.rows(), b.structure.cols(), spec.c_layout),
+            Some(places) => Target::Blocks(Box::new(places.matrix().map_err(Failed)?)),
+            None => Target::Dense(a.structure().rows(), b.structure().cols(), spec.c_layout),
         };
-        let a = Places::Host(device, a).matrix().map_err(Failed)?;
-        let b = Places::Host(device, b).alone::<B>().map_err(Failed)?;
         let b = if spec.b_layout == Layout::ColMajor { b.by_columns() } else { b };
-        Ok(Box::new(Placed::<A, B, C> { a, b: Mutex::new(b), c }))
+        Ok(Box::new(Placed::<A, B, C> { a: Mutex::new(a), b: Mutex::new(b), c }))
     }
 }
 
