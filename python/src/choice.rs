@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bsr::gpu::Fingerprint;
 use bsr::roofs::Sheet;
 use bsr::tuner::pick::{Choice, Gpu, Table, Tuner, Why};
 use bsr::tuner::{Facts, TuningProblem, Workload};
@@ -25,6 +26,16 @@ pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: us
     let shape = (m, n, k);
     let problem = || TuningProblem::new(Workload::given(facts, shape), structure);
     tuner.choose((facts, shape, *pattern.fingerprint.bytes()), problem, None).map_err(refused)
+}
+
+/// The kernel for the product of two patterns at the blocks of a third, and how it was chosen.
+pub(crate) fn choose_pairs(tuner: &Tuner, [a, b, c]: [&Pattern; 3], facts: &KernelSpec) -> PyResult<Arc<Choice>> {
+    let structures = (&a.structure, &b.structure, Some(&c.structure));
+    let problem =
+        TuningProblem::of_pairs(&Facts::of(facts), structures.0, structures.1, structures.2).map_err(refused)?;
+    let Workload { facts, m, n, k, .. } = problem.workload;
+    let patterns = Fingerprint::of_all([a, b, c].map(|pattern| pattern.fingerprint));
+    tuner.choose((facts, (m, n, k), *patterns.bytes()), || problem, None).map_err(refused)
 }
 
 /// The length that a kernel is chosen for: kernels of neighbouring lengths are the same, and a new length needs no new choice.
@@ -111,6 +122,22 @@ pub(crate) fn explain(
             epilogue => with_epilogue(&choice, epilogue)?.spec().to_string(),
         })
     })?
+}
+
+/// The same for the product of two patterns at the blocks of a third, as a spec.
+#[pyfunction]
+pub(crate) fn explain_pairs(
+    py: Python<'_>,
+    a: &Pattern,
+    b: &Pattern,
+    c: &Pattern,
+    facts: &str,
+    card: Card,
+) -> PyResult<String> {
+    let (spec, _) = read(facts, None)?;
+    let (name, capability) = card;
+    let tuner = Tuner::new(Gpu { name, driver: String::new(), capability });
+    detached(py, || Ok(choose_pairs(&tuner, [a, b, c], &spec)?.spec.to_string()))?
 }
 
 /// What a product is, and what follows it.

@@ -28,7 +28,7 @@ mod _native {
     #[pymodule_export]
     use crate::attention::{AttentionMask, GradientForm, attend, choose_attention, gradient_work, simulate_attention};
     #[pymodule_export]
-    use crate::choice::{card, check_table, explain};
+    use crate::choice::{card, check_table, explain, explain_pairs};
     #[pymodule_export]
     use crate::command::command;
     #[pymodule_export]

@@ -110,8 +110,8 @@ pub(crate) fn values<T: Element>(matrix: &Strided) -> Vec<T> {
     places.map(|(row, col)| T::from_f64(unsafe { matrix.get(row, col) })).collect()
 }
 
-/// The further operands by what the kernel's parameters are. Vectors and numbers come as matrices with strides of 0.
-fn given(kernel: &Kernel, pattern: &Pattern, arguments: Vec<(String, ArrayArgument)>) -> PyResult<Inputs> {
+/// The further operands by what the kernel's parameters are: blocks of a pattern. Vectors and numbers come as matrices with strides of 0.
+pub(crate) fn given(kernel: &Kernel, pattern: &Pattern, arguments: Vec<(String, ArrayArgument)>) -> PyResult<Inputs> {
     let mut inputs = Inputs::new();
     for (name, argument) in arguments {
         let matrix = Strided::new(argument)?;

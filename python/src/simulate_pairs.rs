@@ -1,7 +1,7 @@
 //! Kernels on two sparse factors on the simulator.
 
-use bsr::Bsr;
 use bsr::simulated::{Options, Report, Simulated};
+use bsr::{Bsr, Inputs};
 use bsr_runtime::typed::{Number, Typed, with_types};
 use pyo3::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::array::{ArrayArgument, Strided};
 use crate::errors::{Failed, failed};
 use crate::pattern::Pattern;
 use crate::plan::Kernel;
-use crate::simulate::{Outcome, Simulation, by_rows, described, values};
+use crate::simulate::{Outcome, Simulation, by_rows, described, given, values};
 use crate::threads::detached;
 
 /// The operands of a simulation, without their types.
@@ -18,6 +18,7 @@ struct Factors<'a> {
     patterns: (&'a Pattern, &'a Pattern, Option<&'a Pattern>),
     a: Strided,
     b: Strided,
+    inputs: Inputs,
     options: Options,
 }
 
@@ -32,12 +33,14 @@ pub(crate) fn simulate_pairs(
     patterns: (PyRef<'_, Pattern>, PyRef<'_, Pattern>, Option<PyRef<'_, Pattern>>),
     a: ArrayArgument,
     b: ArrayArgument,
+    inputs: Vec<(String, ArrayArgument)>,
     seed: u64,
 ) -> PyResult<Simulation<Option<Vec<f32>>>> {
     let (of_a, of_b, of_c) = &patterns;
     let patterns = (&**of_a, &**of_b, of_c.as_deref());
     let options = Options { seed, ..Options::default() };
-    let factors = Factors { kernel, patterns, a: Strided::new(a)?, b: Strided::new(b)?, options };
+    let inputs = given(kernel, patterns.2.unwrap_or(patterns.0), inputs)?;
+    let factors = Factors { kernel, patterns, a: Strided::new(a)?, b: Strided::new(b)?, inputs, options };
     let ran = detached(py, || with_types(kernel.plan.spec(), &factors))?;
     Ok(described(py, ran.map_err(|Failed(error)| error)?))
 }
@@ -47,18 +50,18 @@ impl Typed for &Factors<'_> {
     type Error = Failed;
 
     fn run<A: Number, B: Number, C: Number>(self) -> Outcome {
-        let Factors { kernel, patterns: (of_a, of_b, of_c), a, b, options } = self;
+        let Factors { kernel, patterns: (of_a, of_b, of_c), a, b, inputs, options } = self;
         let a = Bsr::from_structure(of_a.structure.clone(), values::<A>(a))?;
         let b = Bsr::from_structure(of_b.structure.clone(), values::<B>(b))?;
         let simulated = Simulated::new(&kernel.plan, kernel.ptx.text(), kernel.ptx.entry()).map_err(failed)?;
         match of_c {
             Some(c) => {
-                let run = simulated.multiply::<C, _>((&a, &b, &c.structure), options);
+                let run = simulated.multiply::<C, _>((&a, &b, &c.structure, inputs), options);
                 let (results, report) = run.map_err(failed)?;
                 Ok((C::to_bytes(&results.c), results.rows, report))
             }
             None => {
-                let (results, report) = simulated.multiply::<C, _>((&a, &b), options).map_err(failed)?;
+                let (results, report) = simulated.multiply::<C, _>((&a, &b, inputs), options).map_err(failed)?;
                 Ok((C::to_bytes(&by_rows(&results.c)), results.rows, report))
             }
         }

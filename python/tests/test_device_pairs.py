@@ -125,6 +125,21 @@ def test_kernels(device, spec) -> None:
         close(run.result if "dss" in spec else run.result.to_dense(), whole)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_epilogues(device) -> None:
+    moving = Moving(device, torch.float16)
+    dense = bsr.Kernel(DSS + ', epilogue = "|bias: Rows<f32>, alpha: f32| relu(alpha * acc + bias)"')
+    blocks = bsr.Kernel(SSS + ', epilogue = "|alpha: f32| relu(alpha * acc)"')
+    bias = torch.linspace(-1, 1, M, device=device)
+    for seed in range(2):
+        left, right = moving.move(seed)
+        whole = left.to_dense() @ right.to_dense()
+        close(dense(*moving.matrices, bias, 0.5), torch.relu(0.5 * whole + bias.double().cpu()[:, None]))
+        close(blocks(*moving.matrices, alpha=0.5).to_dense(), torch.relu(0.5 * whole))
+    with pytest.raises(bsr.Error, match=r"reads values of blocks of a pattern that lives on a device"):
+        bsr.Kernel(SSS + ', epilogue = "|z: Bsr<f16>| acc * z"')(*moving.matrices, bias)
+
+
 def test_what_patterns_on_a_device_do_not_compute() -> None:
     moving = Moving("cpu", torch.float64)
     a, b = moving.matrices

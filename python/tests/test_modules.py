@@ -52,6 +52,7 @@ _solvers
 _solve
 _batches
 _float8
+_kernel_inputs
 _kernel_launch
 _kernel_pairs
 _kernels

@@ -288,34 +288,102 @@ def test_blocks_by_columns_are_kept_until_the_values_change(rng) -> None:
 
 
 def test_tiles_of_several_blocks_are_taken_where_they_save_loads() -> None:
-    from bsr_gemm._lib._pairs import loads_of_pair, specs
+    from bsr_gemm._lib import _native
+    from bsr_gemm._lib._pairs import facts_of
 
-    # The table of docs/src/sparse-times-sparse.md.
-    for (high, wide), half, quarter in (
-        ((1, 1), 2, 2),
-        ((2, 1), 1.75, 1.88),
-        ((2, 2), 1.5, 1.75),
-        ((4, 2), 1.22, 1.56),
-    ):
-        assert abs(loads_of_pair(high, wide, 0.5, 0.5) - half) < 0.005
-        assert abs(loads_of_pair(high, wide, 0.25, 0.25) - quarter) < 0.005
-    of = {(128, 0.5): ", pack = 2", (128, 0.25): "", (64, 0.25): ", pack = 3", (64, 0.05): ""}
-    for (side, density), pack in of.items():
-        spec = f"op = sss, bm = {side}, bn = {side}, bk = {side}, dtype = f16"
-        assert specs("f16", (side,) * 3, (density,) * 2) == ([spec + pack] if pack else []) + [spec]
-        assert all(bsr.Kernel(spec) for spec in specs("e4m3", (side,) * 3, (density,) * 2))
+    card = _native.card("NVIDIA H200")
+    for density, is_shared in ((0.5, True), (0.02, False)):
+        rng = np.random.default_rng(0)
+        a, b = (bsr.Pattern.from_mask(rng.random((32, 32)) < density, (2048, 2048), (64, 64)) for _ in "ab")
+        chosen = _native.explain_pairs(
+            *(pattern._native for pattern in (a, b, a.product(b))), facts_of("f16", a, b), card
+        )
+        assert ("pack" in chosen) is is_shared and bsr.Kernel(chosen)
+
+
+#: Epilogues of a dense result, and of one in blocks, as functions of the sum and of what they read.
+DENSE, BLOCKS = "op = dss, bm = 64, bn = 32, bk = 64", "op = sss, bm = 64, bn = 64, bk = 64"
+EPILOGUES = [
+    (
+        DENSE + ', epilogue = "|bias: Rows<f32>, alpha: f32| relu(alpha * acc + bias)"',
+        lambda acc, of: np.maximum(0.5 * acc + of["bias"][:, None], 0),
+    ),
+    (
+        DENSE + ', c_layout = col, epilogue = "|scale: Cols<f16>, d: Dense<f16>| acc * scale + d"',
+        lambda acc, of: acc * of["scale"][None, :] + of["d"],
+    ),
+    (
+        DENSE + ', pack = 2, epilogue = "|scale: Cols<f32>| { let x = acc * scale; (x, row_sum(x * x)) }"',
+        lambda acc, of: acc * of["scale"][None, :],
+    ),
+    (BLOCKS + ', epilogue = "|alpha: f32| relu(alpha * acc)"', lambda acc, of: np.maximum(0.5 * acc, 0)),
+    (BLOCKS + ', epilogue = "|z: Bsr<f16>| acc * z"', lambda acc, of: acc * of["z"]),
+]
+
+
+def fused(rng, text: str, shape: tuple, keep: tuple) -> tuple:
+    """A kernel, its operands, what its epilogue reads and that as arrays of f64, and the sums."""
+    kernel, a, b, sums = of_kernel(rng, text, shape, keep)
+    (m, n), further, dense = sums.shape, {}, {}
+    for name, kind in kernel._inputs:
+        if kind == "f32":
+            further[name] = 0.5
+            continue
+        word, element = kind.removesuffix(">").split("<")
+        if word == "Bsr":
+            pattern = bsr.product_pattern(a, b)
+            drawn = bsr.from_dense(rng.standard_normal((m, n)), pattern.block, mask=pattern.mask())
+            further[name] = torch.from_numpy(drawn.values).to(getattr(torch, DTYPES[element]))
+            dense[name] = bsr.BsrMatrix(further[name].double().numpy(), pattern).to_dense()
+            continue
+        size = {"Rows": (m,), "Cols": (n,), "Dense": (m, n)}[word]
+        further[name] = torch.from_numpy(rng.standard_normal(size)).to(getattr(torch, DTYPES[element]))
+        dense[name] = further[name].double().numpy()
+    return kernel, (a, b), further, dense, sums.numpy()
+
+
+def check_fused(result, expected: np.ndarray, kernel) -> None:
+    if kernel._native.second:
+        result, rows = result
+        assert np.allclose(rows.cpu().numpy(), (expected**2).sum(axis=1), rtol=2e-3, atol=1e-3)
+    found = result.to_dense() if isinstance(result, bsr.BsrMatrix) else result
+    assert is_close(found, torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("device", PLACES)
+@pytest.mark.parametrize(("text", "of"), EPILOGUES)
+def test_epilogues_of_two_sparse_matrices(rng, text, of, device) -> None:
+    kernel, (a, b), further, dense, sums = fused(rng, text, (250, 200, 130), (0.5, 0.5))
+    expected = of(sums, dense)
+    moved = {name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in further.items()}
+    check_fused(kernel(*(bsr.BsrMatrix(w.values.to(device), w.pattern) for w in (a, b)), **moved), expected, kernel)
+    # Without a block the sums are zeros.
+    none = bsr.BsrMatrix(a.values[:0].to(device), bsr.Pattern(a.shape, a.block, [0] * (len(a.pattern.row_ptr)), []))
+    if "Bsr" not in text:
+        b = bsr.BsrMatrix(b.values.to(device), b.pattern)
+        check_fused(kernel(none, b, **moved), of(np.zeros_like(sums), dense) * ("dss" in text), kernel)
+
+
+@pytest.mark.parametrize(("text", "of"), EPILOGUES)
+def test_epilogues_of_two_sparse_matrices_on_the_simulator(rng, text, of) -> None:
+    kernel, factors, further, dense, sums = fused(rng, text, (130, 100, 130), (0.5, 0.5))
+    run = bsr.simulate(kernel, *factors, **further)
+    assert run.findings == []
+    result = run.result if run.rows is None else (run.result, torch.from_numpy(run.rows))
+    check_fused(result, of(sums, dense), kernel)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda k, a, b: k(a, a), r"blocks of 64 x 32 and 64 x 32, and the kernel multiplies 64 x 32 and 32 x 16\n"),
-        (lambda k, a, b: k(a), r"the kernel takes a and b"),
+        (lambda k, a, b: k(a), r"`b` is not given\n.*takes a, b"),
+        (lambda k, a, b: k(a, b, bias=a), r"`bias` is no operand of the kernel"),
         (lambda k, a, b: k(a, b, like=a), r"the product is 128 x 100 in blocks of 64 x 16"),
         (lambda k, a, b: k(a.with_values(a.values.astype(np.float32)), b), r"`a` is of f32"),
         (
             lambda k, a, b: bsr.Kernel(k.spec + ', epilogue = "|x: Bsr<f16>| acc + x"')(a, b, a),
-            r"an epilogue of a kernel on two block-sparse matrices is not launched from Python",
+            r"`x` is .* of f16, and the kernel's epilogue reads .* x 64 x 16 of f16",
         ),
     ],
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _arrays, _gpu
+from . import _gpu
+from ._kernel_inputs import tensors_of
 from ._launch import enqueue
-from ._matrix import BsrMatrix
-from ._native import Error
 from ._operands import Result, laid, operand_of, values_of
 
 
@@ -17,7 +16,9 @@ def launch_kernel(kernel: Any, call: Any) -> Any:
     with _gpu.OnDevice(index):
         loaded = _gpu.cached(_gpu._loaded, (index, kernel.spec), lambda: _gpu.gpu_of(index).load(native))
         out, second = call.empty()
-        further, result = _inputs(call), None
+        call.inputs()  # Refuses what does not fit.
+        further = tensors_of(kernel._inputs, call.arguments, call.a.device, native.layouts[2])
+        result = None
         if native.op == "sdd":
             stored, (left_operand, left) = out, _operand(call.a, native.layouts[0])
             right_operand, right = _operand(call.b, native.layouts[1])
@@ -35,21 +36,3 @@ def launch_kernel(kernel: Any, call: Any) -> Any:
 
 def _operand(x: Any, layout: str) -> tuple:
     return operand_of(laid(x, layout), layout == "col")
-
-
-def _inputs(call: Any) -> list[tuple[str, Any]]:
-    """What the epilogue's parameters are given, which must be on the GPU."""
-    call.inputs()  # Refuses what does not fit.
-    further = []
-    for name, kind in call.kernel._inputs:
-        value = call.arguments[name]
-        if kind == "f32":
-            further.append((name, float(value)))
-            continue
-        value = value.values if isinstance(value, BsrMatrix) else value
-        if not _arrays.is_tensor(value) or value.device != call.a.device:
-            where = f"on {value.device}" if _arrays.is_tensor(value) else f"a {type(value).__name__}"
-            raise Error(f"`{name}` is {where}, and the operands are on {call.a.device}\n  help: move it there")
-        is_matrix = kind.startswith("Dense")
-        further.append((name, laid(value, call.kernel._native.layouts[2]) if is_matrix else value))
-    return further

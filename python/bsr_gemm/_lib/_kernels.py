@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _command, _kernel_pairs, _native
+from ._kernel_inputs import inputs_of, named
 from ._matrix import BsrMatrix, as_matrix
 from ._native import Error
 from ._patterns import Pattern
@@ -115,7 +116,7 @@ class Kernel:
         """
         if self._native.op in _kernel_pairs.OPS:
             pairs = _kernel_pairs.PairsCall.of(self, args, kwargs)
-            _refuse_gradients(pairs.a.values, pairs.b.values)
+            _refuse_gradients(pairs.a.values, pairs.b.values, *pairs.arguments.values())
             return pairs.run()
         call = _Call.of(self, args, kwargs)
         if call.device == "cpu":
@@ -189,20 +190,8 @@ class _Call:
     @classmethod
     def of(cls, kernel: Kernel, args: tuple, kwargs: dict[str, Any]) -> _Call:
         native, signature = kernel._native, kernel._signature
-        names = [signature.a, signature.b, *signature.further]
-        if len(args) > len(names):
-            raise Error(f"{len(args)} operands, and the kernel takes {len(names)}: {', '.join(names)}")
         like = kwargs.pop("like", None)
-        arguments = dict(zip(names, args))
-        for name, value in kwargs.items():
-            if name not in names or name in arguments:
-                fact = "is given twice" if name in arguments else "is no operand of the kernel"
-                raise Error(f"`{name}` {fact}\n  help: it takes {', '.join(names)}")
-            arguments[name] = value
-        missing = [name for name in names if name not in arguments and name not in signature.defaults]
-        if missing:
-            raise Error(f"`{missing[0]}` is not given\n  help: the kernel takes {', '.join(names)}")
-        arguments = {**signature.defaults, **arguments}
+        arguments = named(signature, args, kwargs)
         a, b = arguments.pop(signature.a), arguments.pop(signature.b)
         if native.op == "sdd":
             pattern = pattern_like(like)
@@ -267,36 +256,8 @@ class _Call:
 
     def inputs(self, is_transposed: bool = False) -> tuple[list[tuple[str, _arrays.Matrix]], list[Any]]:
         """The arguments of the epilogue's parameters, and the objects to keep alive; ``mirrored`` for the transposed result."""
-        (m, n), described, alive = self.result_shape, [], []
-        for name, kind in self.kernel._inputs:
-            value = self.arguments[name]
-            if kind == "f32":
-                number, matrix = _arrays.scalar(float(value))
-                described.append((name, matrix))
-                alive.append(number)
-                continue
-            word, element = kind.removesuffix(">").split("<")
-            array = value.values if isinstance(value, BsrMatrix) else _arrays.as_array(value)
-            shape = {"Rows": (m,), "Cols": (n,), "Dense": (m, n), "Bsr": (self.pattern.nnzb, *self.pattern.block)}[word]
-            if tuple(array.shape) != shape or _arrays.kind_of(array) != element:
-                found = f"{' x '.join(map(str, array.shape))} of {_arrays.kind_of(array)}"
-                raise Error(
-                    f"`{name}` is {found}, and the kernel's epilogue reads {' x '.join(map(str, shape))} of {element}"
-                )
-            here = self.a.device if _arrays.is_tensor(self.a) else "cpu"
-            if _arrays.is_tensor(array) and str(array.device) != str(here):
-                raise Error(f"`{name}` is on {array.device}, and the operands are on {here}\n  help: move it there")
-            # The values of blocks are read one after the other.
-            array = _arrays.contiguous(array) if word == "Bsr" else array
-            alive.append(array)
-            if word == "Bsr":
-                described.append((name, _arrays.values(array)))
-            elif word == "Dense":
-                described.append((name, _arrays.matrix(array.T if is_transposed else array)))
-            else:
-                describe = _arrays.rows if (word == "Rows") != is_transposed else _arrays.cols
-                described.append((name, describe(array, len(array))))
-        return described, alive
+        operands = (self.a, self.pattern, self.result_shape)
+        return inputs_of(self.kernel._inputs, self.arguments, operands, is_transposed)
 
     def empty(self) -> tuple[Any, Any]:
         """Places for the result and the second one."""
@@ -413,8 +374,8 @@ def simulate(kernel: Kernel, *args: Any, seed: int = 0, **kwargs: Any) -> Simula
     if kernel._native.op in _kernel_pairs.OPS:
         pairs = _kernel_pairs.PairsCall.of(kernel, args, kwargs)
         _refuse_gpu(pairs.a.values)
-        result, findings, cost = pairs.simulated(seed)
-        return Simulation(result, None, findings, *cost)
+        result, rows, findings, cost = pairs.simulated(seed)
+        return Simulation(result, None if rows is None else np.array(rows, dtype=np.float32), findings, *cost)
     call = _Call.of(kernel, args, kwargs)
     _refuse_gpu(call.a)
     native = kernel._native

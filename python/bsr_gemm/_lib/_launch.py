@@ -14,7 +14,7 @@ from ._epilogues import derivative_of, epilogue_of
 from ._gpu import _layers
 from ._gradients import activate
 from ._native import Error
-from ._operands import Result, lies_whole, operand_of, transposed, values_of, vector_of
+from ._operands import Result, further_of, lies_whole, operand_of, transposed, values_of
 from ._patterns import Pattern
 
 # A PyTorch without CUDA has neither; nothing is launched there.
@@ -164,29 +164,13 @@ def enqueue(
 
     What the epilogue reads are names with numbers, vectors, matrices that lie as the kernel's C does, and values of blocks.
     """
-    index, described, places, alive = stored.device.index, [], [], []
-    for name, value in further:
-        if not isinstance(value, Tensor):
-            described.append((name, "scalar", "f32", 0, 0, 0))
-            places.append(float(value))
-            continue
-        what, lies, array = "blocks", (0, 0, 0), value
-        if value.dim() == 1:
-            what, lies, array = "vector", (len(value), 1, 1), vector_of(value)
-        elif value.dim() == 2:
-            array, (_, rows, cols, _, stride) = operand_of(value, matrices[1][3])
-            what, lies = "dense", (rows, cols, stride)
-        else:
-            array = values_of(value)
-        described.append((name, what, _arrays.kind_of(value), *lies))
-        places.append(array.data_ptr())
-        alive.append(array)
-    if second is not None:
-        places.append(second.data_ptr())
+    index = stored.device.index
+    described, places, alive = further_of(further, second, matrices[1][3])
     sparse = _gpu.sparse_of(index, pattern, _arrays.kind_of(stored))
     shapes = tuple(matrix[1:] for matrix in matrices)
-    ready = _gpu.ready_of(loaded, sparse, pattern, shapes, tuple(described), None if second is None else len(second))
+    ready = _gpu.ready_of(loaded, sparse, pattern, shapes, described, None if second is None else len(second))
     ready.launch(stored.data_ptr(), *(matrix[0] for matrix in matrices), _stream(index), *places)
+    del alive
     return ready
 
 

@@ -229,8 +229,10 @@ class ReadyPairs:
         a: Pattern | DevicePattern,
         b: Pattern | DevicePattern,
         c: Pattern | DevicePattern | None,
+        further: list[tuple[str, str, str, int, int, int]] = ...,
+        second: int | None = None,
     ) -> ReadyPairs: ...
-    def launch(self, a: int, b: int, c: int, line: int, stream: int) -> None: ...
+    def launch(self, a: int, b: int, c: int, line: int, stream: int, *further: float) -> None: ...
 
 @final
 class Batch:
@@ -286,6 +288,7 @@ def choose_attention(
     q: list[int],
     v: list[int],
 ) -> tuple[int, str] | None: ...
+def explain_pairs(a: Pattern, b: Pattern, c: Pattern, facts: str, card: tuple[str, tuple[int, int]]) -> str: ...
 def explain(
     pattern: Pattern,
     facts: str,
@@ -321,7 +324,12 @@ def simulate(
     kernel: Kernel, pattern: Pattern, a: _Array, b: _Array, inputs: list[tuple[str, _Array]], seed: int
 ) -> tuple[bytes, list[float] | None, list[str], tuple[int, int, int, int]]: ...
 def simulate_pairs(
-    kernel: Kernel, patterns: tuple[Pattern, Pattern, Pattern | None], a: _Array, b: _Array, seed: int
+    kernel: Kernel,
+    patterns: tuple[Pattern, Pattern, Pattern | None],
+    a: _Array,
+    b: _Array,
+    inputs: list[tuple[str, _Array]],
+    seed: int,
 ) -> tuple[bytes, list[float] | None, list[str], tuple[int, int, int, int]]: ...
 
 # The method, the iterations of a cycle of GMRES, and whether block Jacobi preconditions it.

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from torch import Tensor
+
+from . import _arrays
 
 
 def _addressable(lines: int, line: int, stride: int, size: int, address: int) -> bool:
@@ -38,6 +43,33 @@ def vector_of(vector: Tensor) -> Tensor:
     """A vector as a kernel reads it: itself, or a copy."""
     vector = vector.resolve_neg().contiguous()
     return vector if vector.data_ptr() % 16 == 0 else vector.clone()
+
+
+def further_of(
+    further: Iterable[tuple[str, Any]], second: Tensor | None, is_col: bool
+) -> tuple[tuple, list[float], list[Tensor]]:
+    """What an epilogue reads - names with numbers, vectors, matrices that lie as the kernel's C does, and values of blocks - as it is
+    described to a launch; the places of it and of a second result; and what keeps these alive."""
+    described, places, alive = [], [], []
+    for name, value in further:
+        if not isinstance(value, Tensor):
+            described.append((name, "scalar", "f32", 0, 0, 0))
+            places.append(float(value))
+            continue
+        what, lies, array = "blocks", (0, 0, 0), value
+        if value.dim() == 1:
+            what, lies, array = "vector", (len(value), 1, 1), vector_of(value)
+        elif value.dim() == 2:
+            array, (_, rows, cols, _, stride) = operand_of(value, is_col)
+            what, lies = "dense", (rows, cols, stride)
+        else:
+            array = values_of(value)
+        described.append((name, what, _arrays.kind_of(value), *lies))
+        places.append(array.data_ptr())
+        alive.append(array)
+    if second is not None:
+        places.append(second.data_ptr())
+    return tuple(described), places, alive
 
 
 class Result:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from ._arrays import result_kind
 from ._blocks import dense_of, gather, padding_mask, transposed
 from ._device_patterns import hosted, spread
 from ._native import Error
-from ._operands import values_of
+from ._operands import further_of, values_of
 from ._operators import once, operator
 from ._patterns import Pattern, find
 from ._torch import _cast
@@ -63,7 +65,7 @@ def _run(a, b, of_a, of_b, of_c, transpose_a=False, transpose_b=False):
     if 0 in (len(a), len(b), c.nnzb):
         return _empty(a, c).zero_()
     left, right = _operand(a, of_a, transpose_a), _operand(b, of_b, transpose_b)
-    kernel = _kernel(left, right) if a.is_cuda else None
+    kernel = _kernel(left, right, c) if a.is_cuda else None
     if c.on_device and kernel is None:
         if a.is_cuda:
             raise Error(
@@ -83,43 +85,34 @@ def hosted_factor(factor: Factor) -> Factor:
     return hosted(factor[1], factor[0])[::-1]
 
 
-def loads_of_pair(high: int, wide: int, of_a: float, of_b: float) -> float:
-    """Blocks that a tile of ``high`` x ``wide`` blocks of C loads for each pair that it multiplies, where parts ``of_a`` of A's
-    blocks and ``of_b`` of B's are stored, anywhere. A tile of one block loads 2."""
-    needed = high * of_a * (1 - (1 - of_b) ** wide) + wide * of_b * (1 - (1 - of_a) ** high)
-    return needed / max(high * wide * of_a * of_b, 1e-9)
+def facts_of(kind: str, a: Pattern, b: Pattern) -> str:
+    """What the product of two patterns is to a kernel."""
+    return f"op = sss, bm = {a.block[0]}, bn = {b.block[1]}, bk = {a.block[1]}, dtype = {kind}"
 
 
-#: Tiles of several blocks are taken up to so many loads: in the measurements of `sss` in `benches/LOG.md`, 88, they are faster at
-#: 1.75 and fewer, and slower at 1.88.
-FEW_LOADS = 1.8
+def _kind_of_pattern(pattern: Pattern) -> tuple[int, ...]:
+    """Patterns that agree in this have one kernel: grid, and stored blocks to within a fifth."""
+    return (*pattern.grid, round(4 * math.log2(max(1, pattern.nnzb))))
 
 
-def specs(kind: str, block: tuple[int, int, int], densities: tuple[float, float]) -> list[str]:
-    """The kernels for blocks of ``bm x bk`` times ``bk x bn``, the preferred one first: with `pack` where that saves enough loads."""
-    bm, bk, bn = block
-    spec = f"op = sss, bm = {bm}, bn = {bn}, bk = {bk}, dtype = {kind}"
-    # 64 x 64 blocks share a tile in two columns, of up to three rows as fast as of four.
-    high, wide = (3, 2) if (bm, bn) == (64, 64) else (2, 1)
-    return [f"{spec}, pack = {high}"] * (loads_of_pair(high, wide, *densities) <= FEW_LOADS) + [spec]
+def _place(pattern: Any, index: int) -> Any:
+    return pattern.on_gpu(index) if pattern.on_device else pattern._native
 
 
-def _kernel(a: Factor, b: Factor) -> Any:
-    """The kernel of these factors on a's GPU; None where there is none of their blocks and type."""
+def _kernel(a: Factor, b: Factor, c: Pattern) -> Any:
+    """The kernel of these factors on a's GPU, chosen now or for others like them; None where there is none of their blocks and type."""
     kind, index = _arrays.kind_of(a[0]), a[0].device.index
     if kind not in KINDS:
         return None
-    wanted = specs(kind, (*a[1].block, b[1].block[1]), (a[1].density, b[1].density))
-    # Lists of tiles of several blocks are made on the host.
-    wanted = wanted[-1:] if a[1].on_device else wanted
+    facts, patterns = facts_of(kind, a[1], b[1]), (a[1], b[1], c)
 
-    def load() -> Any:
-        planned = next((planned for spec in wanted if (planned := _native.plan(spec)[0]) is not None), None)
-        if planned is None or torch.cuda.get_device_capability(index)[0] != 9:
+    def choose() -> Any:
+        if _native.plan(facts)[0] is None or torch.cuda.get_device_capability(index)[0] != 9:
             return (None,)
-        return (_gpu.gpu_of(index).load(planned),)
+        return (_gpu.gpu_of(index).choose_pairs(*(_place(pattern, index) for pattern in patterns), facts),)
 
-    return _gpu.cached(_ready, (index, wanted[0]), load)[0]
+    key = (index, facts, c.on_device, *map(_kind_of_pattern, patterns))
+    return _gpu.cached(_ready, key, choose)[0]
 
 
 def in_columns(values: Tensor) -> Tensor:
@@ -134,20 +127,34 @@ def in_columns(values: Tensor) -> Tensor:
     return arranged
 
 
-def launched(kernel: Any, factors: tuple[Factor, Factor], c: Pattern | None, result: tuple[int, int]) -> None:
+def launched(
+    kernel: Any,
+    factors: tuple[Factor, Factor],
+    c: Pattern | None,
+    result: tuple[int, int],
+    further: Sequence[tuple[str, Any]] = (),
+    second: Tensor | None = None,
+    is_col: bool = False,
+) -> None:
     """Enqueues a product on the current stream of the GPU of its values. ``c`` is the pattern of a result in blocks, ``result`` its
-    address and, of a dense one, elements from one line to the next."""
+    address and, of a dense one, elements from one line to the next; ``further`` is what an epilogue reads, by its name, of matrices as
+    C lies."""
     (a, of_a), (b, of_b) = factors
     index = a.device.index
+    described, places, alive = further_of(further, second, is_col)
+    length = None if second is None else len(second)
+    key = (index, kernel.spec, of_a.key, of_b.key, None if c is None else c.key, described, length)
 
-    def native(pattern: Any) -> Any:
-        return pattern.on_gpu(index) if pattern.on_device else pattern._native
+    def make() -> Any:
+        patterns = [None if pattern is None else _place(pattern, index) for pattern in (of_a, of_b, c)]
+        return _native.ReadyPairs(kernel, *patterns, list(described), length)
 
-    patterns = [None if pattern is None else native(pattern) for pattern in (of_a, of_b, c)]
-    key = (index, kernel.spec, of_a.key, of_b.key, None if c is None else c.key)
-    ready = _gpu.cached(_ready, key, lambda: _native.ReadyPairs(kernel, *patterns))
+    ready = _gpu.cached(_ready, key, make)
+    # Of a factor without blocks nothing is read, but a launch has an address.
+    a, b = (values if len(values) else values.new_zeros(1, *values.shape[1:]) for values in (a, b))
     left, right = values_of(a), values_of(in_columns(b) if kernel.b_layout == "col" else b)
-    ready.launch(left.data_ptr(), right.data_ptr(), *result, _stream(index))
+    ready.launch(left.data_ptr(), right.data_ptr(), *result, _stream(index), *places)
+    del alive
 
 
 def _launched(kernel: Any, a: Factor, b: Factor, c: Pattern) -> Tensor:

@@ -134,17 +134,30 @@ impl Further {
     }
 }
 
-/// All further operands at their places.
+/// All further operands at their places, and behind them the second result of so many elements, where there is one.
 ///
 /// # Errors
 /// Another number of places; as [`Further::give`].
 ///
 /// # Safety
-/// As [`Further::give`].
-pub(super) unsafe fn give_all<'a>(further: &'a [Further], places: &Bound<'_, PyTuple>) -> PyResult<Vec<Given<'a>>> {
+/// As [`Further::give`], of the second result, too.
+pub(super) unsafe fn give_all<'a>(
+    further: &'a [Further],
+    second: Option<usize>,
+    places: &Bound<'_, PyTuple>,
+) -> PyResult<(Vec<Given<'a>>, Option<DeviceVector<f32>>)> {
+    let (found, expected) = (places.len(), further.len() + usize::from(second.is_some()));
+    if found != expected {
+        return Err(refused(format!("{found} further places, and the product has {expected}")));
+    }
     let pairs = further.iter().zip(places.iter_borrowed());
     // SAFETY: as the caller vouches.
-    pairs.map(|(further, place)| unsafe { further.give(&place) }).collect()
+    let given = pairs.map(|(further, place)| unsafe { further.give(&place) }).collect::<PyResult<_>>()?;
+    let Some(len) = second else { return Ok((given, None)) };
+    let at = places.get_item(expected - 1)?.extract()?;
+    // SAFETY: as the caller vouches.
+    let second = unsafe { DeviceVector::from_raw(at, len) }.map_err(refused)?;
+    Ok((given, Some(second)))
 }
 
 /// As a launch takes them.

@@ -100,7 +100,9 @@ pub(super) fn plan(chosen: &Choice, epilogue: Option<Epilogue>) -> PyResult<Plan
     };
     let planned =
         |spec: KernelSpec| Plan::new(&with(spec)).ok().filter(|plan| Launcher::takes_device_pattern(plan).is_ok());
-    choice::candidates(chosen).find_map(planned).ok_or_else(|| {
+    // Of two sparse factors `bn` is the width of a block.
+    let is_same = |spec: &KernelSpec| !spec.op.is_of_pairs() || spec.bn == chosen.spec.bn;
+    choice::candidates(chosen).filter(is_same).find_map(planned).ok_or_else(|| {
         refused(format!(
             "no kernel for blocks of {:?} reads a pattern that lives on the GPU\n  help: blocks whose rows (of x @ w, whose \
              columns) are a multiple of 64, or a Pattern of the host",

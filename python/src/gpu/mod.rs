@@ -32,6 +32,7 @@ pub(crate) use device_mask::DeviceMask;
 pub(crate) use device_pages::DevicePages;
 pub(crate) use listed::DevicePattern;
 pub(crate) use pairs::ReadyPairs;
+use pairs::Somewhere;
 pub(crate) use ready::Ready;
 pub(crate) use sparse::Sparse;
 use sparse::{AnyBsr, Places};
@@ -161,6 +162,28 @@ impl Gpu {
             let chosen = choice::choose(&self.tuner(), pattern.likely(), &facts, n)?;
             let plan = listed::plan(&chosen, epilogue)?;
             Ok(Loaded { launcher: self.load_plan(&plan)?, why: format!("the pattern is on the GPU; {chosen}") })
+        })
+    }
+
+    /// Chooses and loads a kernel for the product of two patterns at the blocks of a third. All of them are on the host, or on the GPU.
+    fn choose_pairs(
+        &self,
+        py: Python<'_>,
+        a: Somewhere<'_>,
+        b: Somewhere<'_>,
+        c: Somewhere<'_>,
+        facts: &str,
+    ) -> PyResult<Loaded> {
+        let (facts, _) = choice::read(facts, None)?;
+        let (is_listed, patterns) = (a.is_on_gpu(), [a.known(), b.known(), c.known()]);
+        py.detach(|| {
+            let chosen = choice::choose_pairs(&self.tuner(), patterns, &facts)?;
+            if !is_listed {
+                let plan = choice::with_epilogue(&chosen, None)?;
+                return Ok(Loaded { launcher: self.load_plan(&plan)?, why: chosen.to_string() });
+            }
+            let plan = listed::plan(&chosen, None)?;
+            Ok(Loaded { launcher: self.load_plan(&plan)?, why: format!("the patterns are on the GPU; {chosen}") })
         })
     }
 

@@ -64,18 +64,8 @@ impl Ready {
         stream: usize,
         further: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let expected = self.further.len() + usize::from(self.second.is_some());
-        if further.len() != expected {
-            let found = further.len();
-            return Err(refused(format!("{found} further places, and the product has {expected}")));
-        }
         // SAFETY: the caller vouches for the memory.
-        let given = unsafe { give_all(&self.further, further)? };
-        let collected = match self.second {
-            // SAFETY: the caller vouches for the memory.
-            Some(len) => Some(unsafe { vector(further.get_item(self.further.len())?.extract()?, len)? }),
-            None => None,
-        };
+        let (given, collected) = unsafe { give_all(&self.further, self.second, further)? };
         let mut launch = Launch { ready: self, places: [first, second], stream, given: &given, second: collected };
         let sparse = self.sparse.borrow(py);
         of_each!(&sparse.matrix, matrix => {
@@ -88,13 +78,6 @@ impl Ready {
             }
         })
     }
-}
-
-/// # Safety
-/// The memory must be there, until the launch is done.
-unsafe fn vector(ptr: u64, len: usize) -> PyResult<DeviceVector<f32>> {
-    // SAFETY: as the caller vouches.
-    unsafe { DeviceVector::from_raw(ptr, len) }.map_err(refused)
 }
 
 /// A product with its addresses.
