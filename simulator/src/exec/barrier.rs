@@ -257,7 +257,11 @@ impl Machine<'_> {
     }
 
     /// Threads that have exited are no longer waited for.
-    pub(super) fn barriers_after_exit(&mut self, cta: usize) -> Exec<()> {
+    pub(super) fn barriers_after_exit(&mut self, w: usize, mask: u32) -> Exec<()> {
+        // One that has arrived is counted among the arrivals no longer, as it is not among the threads.
+        let (cta, open) = (self.warps[w].cta, self.cluster_barrier.generation + 1);
+        let arrived = lanes(mask).filter(|lane| self.warps[w].cluster_arrived[*lane as usize] == open).count();
+        self.cluster_barrier.arrived -= arrived as u32;
         self.settle_cluster();
         let all = self.ctas[cta].live_warps * 32;
         for id in 0..16 {

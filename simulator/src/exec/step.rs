@@ -230,7 +230,7 @@ impl Machine<'_> {
             }
         }
         self.epoch += 1;
-        self.barriers_after_exit(cta)?;
+        self.barriers_after_exit(w, mask)?;
         Ok(Flow::Done)
     }
 
