@@ -79,6 +79,20 @@ fn many_rows_swapped_with_a_divided_k_assemble_cleanly() {
     assemble_all(&plans, "swap-ab-divided");
 }
 
+/// A stage gathers two blocks of 16 where four would spill.
+#[test]
+fn promoted_sums_of_short_blocks_assemble_cleanly() {
+    let plan = |bm: u32, more: &str| {
+        let text = format!("bm = {bm}, bn = 256, bk = 16, dtype = e4m3, accumulate = promoted{more}");
+        Plan::new(&text.parse().unwrap())
+    };
+    let all = ["", ", pdl = on", ", out = f32", ", stages = 2", ", cluster = 2"];
+    let plans = [128, 256, 384, 512].iter().flat_map(|bm| all.map(|more| plan(*bm, more).unwrap()));
+    assemble_all(&plans.collect::<Vec<_>>(), "promoted-short");
+    let refused = plan(128, ", k_step = 64").unwrap_err().to_string();
+    assert!(refused.contains("1 or 2 blocks") && refused.contains("k_step = 32"), "{refused}");
+}
+
 #[test]
 fn every_epilogue_assembles_cleanly() {
     assemble_all(&epilogues::plans(), "epilogues");

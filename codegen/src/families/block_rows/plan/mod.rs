@@ -137,7 +137,7 @@ impl Pipeline {
     fn new(spec: &KernelSpec, choices: &Choices<'_>, depth_bytes: u32, arch: &Arch) -> Result<Self, PlanErrors> {
         let Choices { view, precision, tiling, has_tile } = *choices;
         let mut errors = PlanErrors::default();
-        let kloop = kloop::plan(spec, view, depth_bytes, &mut errors);
+        let kloop = kloop::plan(spec, view, tiling, depth_bytes, &mut errors);
         let a = operand::plan_a(spec, view, tiling, &kloop, arch, &mut errors);
         let b = operand::plan_b(spec, view, tiling, &kloop, arch, &mut errors);
         let mut epilogue = Epilogue::new(spec, view, precision, tiling, has_tile);
