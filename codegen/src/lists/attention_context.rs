@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::common::Common;
 use super::{AttentionLists, ListKernel, PartialFlags};
 use crate::AttentionTiles;
 
@@ -13,10 +14,8 @@ const SETS: u32 = (1 << CONSUMERS) - 1;
 /// The context of `lists/attention_steps.ptx` and `lists/attention_tiles.ptx`.
 #[derive(Serialize)]
 pub(super) struct AttentionContext {
-    threads: u32,
-    warps: u32,
-    numbers: &'static [&'static str],
-    distances: [u32; 5],
+    #[serde(flatten)]
+    common: Common,
     /// The consumers, the sets that have one of them alone, and the byte of each in a number of what they have waited.
     sides: [u32; CONSUMERS],
     members: [u32; CONSUMERS],
@@ -54,13 +53,9 @@ struct Flags {
 
 impl AttentionContext {
     pub(super) fn of(kernel: ListKernel) -> Self {
-        let threads = kernel.threads();
         let sides: [u32; CONSUMERS] = std::array::from_fn(|side| side as u32);
         Self {
-            threads,
-            warps: threads / 32,
-            numbers: kernel.numbers(),
-            distances: [1, 2, 4, 8, 16],
+            common: Common::of(kernel),
             sides,
             members: sides.map(|side| 1 << side),
             bytes: sides.map(|side| 0xff << (8 * side)),

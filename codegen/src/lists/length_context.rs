@@ -2,16 +2,15 @@
 
 use serde::Serialize;
 
+use super::common::Common;
 use super::{LengthLists, ListKernel, WrongPages};
 use crate::AttentionTiles;
 
 /// The context of `lists/check_pages.ptx` and `lists/length_tiles.ptx`.
 #[derive(Serialize)]
 pub(super) struct LengthContext {
-    threads: u32,
-    warps: u32,
-    numbers: &'static [&'static str],
-    distances: [u32; 5],
+    #[serde(flatten)]
+    common: Common,
     kinds: Kinds,
     /// Entries of a page table that a lane loads at the same time, and those of a warp.
     loads: Vec<Load>,
@@ -35,12 +34,8 @@ struct Kinds {
 
 impl LengthContext {
     pub(super) fn of(kernel: ListKernel) -> Self {
-        let threads = kernel.threads();
         Self {
-            threads,
-            warps: threads / 32,
-            numbers: kernel.numbers(),
-            distances: [1, 2, 4, 8, 16],
+            common: Common::of(kernel),
             kinds: Kinds { length: WrongPages::Length as u32, page: WrongPages::Page as u32 },
             loads: (0..ListKernel::CHECK_LOADS).map(|number| Load { number, offset: 32 * number }).collect(),
             batch: 32 * ListKernel::CHECK_LOADS,

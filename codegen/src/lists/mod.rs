@@ -7,6 +7,7 @@
 
 mod attention;
 mod attention_context;
+mod common;
 mod kernels;
 mod length_context;
 mod lengths;

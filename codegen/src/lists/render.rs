@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 use super::attention_context::AttentionContext;
+use super::common::Common;
 use super::kernels::{CHECK_WARPS, Kinds, MASK_WARPS};
 use super::length_context::LengthContext;
 use super::pair_context::PairContext;
@@ -154,11 +155,9 @@ impl Check {
 /// What the smaller kernels name.
 #[derive(Serialize)]
 struct Threads {
-    threads: u32,
-    warps: u32,
-    numbers: &'static [&'static str],
+    #[serde(flatten)]
+    common: Common,
     ahead: Vec<u32>,
-    distances: [u32; 5],
     /// Rows that the scattering kernel has on their way at the same time.
     batch: [u32; 4],
     /// Lines of counts that a warp of the scan has on their way at the same time, and the warps that may come before it.
@@ -177,11 +176,8 @@ impl Threads {
         let threads = kernel.threads();
         debug_assert!(kernel != ListKernel::MaskRows || threads == 32 * MASK_WARPS);
         Self {
-            threads,
-            warps: threads / 32,
-            numbers: kernel.numbers(),
+            common: Common::of(kernel),
             ahead: (0..LOADS).collect(),
-            distances: [1, 2, 4, 8, 16],
             batch: [0, 1, 2, 3],
             lines: [0, 1, 2, 3],
             warps_before: (0..threads / 32).collect(),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::common::Common;
 use super::{ListKernel, SharedLists};
 use crate::{SharedColumns, TileScheduler};
 
@@ -10,9 +11,8 @@ const LOADS: u32 = 4;
 
 #[derive(Serialize)]
 pub(super) struct SharedContext {
-    threads: u32,
-    warps: u32,
-    numbers: &'static [&'static str],
+    #[serde(flatten)]
+    common: Common,
     /// Block rows that a tile may have, and the bit of each in a word of a union.
     members: Vec<u32>,
     member_bits: Vec<u32>,
@@ -78,9 +78,7 @@ impl SharedContext {
     pub(super) fn of(kernel: ListKernel) -> Self {
         let members: Vec<u32> = (0..SharedColumns::MASK_BITS).collect();
         Self {
-            threads: kernel.threads(),
-            warps: kernel.threads() / 32,
-            numbers: kernel.numbers(),
+            common: Common::of(kernel),
             member_bits: members.iter().map(|member| 1 << member).collect(),
             members,
             ahead: (0..LOADS).collect(),
