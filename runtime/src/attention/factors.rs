@@ -32,10 +32,7 @@ impl Factors {
     /// # Errors
     /// Factors that are not positive and finite, and different numbers of them.
     pub fn new(q: Vec<f32>, k: Vec<f32>, v: Vec<f32>) -> Result<Self, Refusal> {
-        if q.len() != k.len() || q.len() != v.len() {
-            let fact = format!("{} factors of Q, {} of K and {} of V", q.len(), k.len(), v.len());
-            return Err(Refusal::new(fact).why("a kernel finds all three at one place").help("as many of each"));
-        }
+        as_many([q.len(), k.len(), v.len()])?;
         Self::checked([q, k, v], false)
     }
 
@@ -140,10 +137,7 @@ impl DeviceFactors {
     /// # Errors
     /// Different numbers of them.
     pub fn new(q: DeviceVector<f32>, k: DeviceVector<f32>, v: DeviceVector<f32>) -> Result<Self, Refusal> {
-        if q.len() != k.len() || q.len() != v.len() {
-            let fact = format!("{} factors of Q, {} of K and {} of V", q.len(), k.len(), v.len());
-            return Err(Refusal::new(fact).why("a kernel finds all three at one place").help("as many of each"));
-        }
+        as_many([q.len(), k.len(), v.len()])?;
         Ok(Self { each: [q, k, v], of_blocks: false })
     }
 
@@ -171,6 +165,15 @@ pub(super) struct Count {
 
 /// Where the factors of Q, K and V are, and how many of each.
 pub(super) type Given<A> = ([A; 3], Count);
+
+/// Makes sure that there are as many of each tensor.
+fn as_many([q, k, v]: [usize; 3]) -> Result<(), Refusal> {
+    if q == k && q == v {
+        return Ok(());
+    }
+    let fact = format!("{q} factors of Q, {k} of K and {v} of V");
+    Err(Refusal::new(fact).why("a kernel finds all three at one place").help("as many of each"))
+}
 
 /// Makes sure that there are as many of K as of V.
 fn same_keys(k: usize, v: usize) -> Result<(), Refusal> {
