@@ -22,6 +22,7 @@ mod operands;
 mod pages;
 mod quantise;
 mod reference;
+mod score_inputs;
 mod sequences;
 mod shape;
 #[cfg(feature = "simulator")]
@@ -55,6 +56,7 @@ pub use pages::HostPages;
 pub use pages::{DevicePages, PageShape};
 pub use quantise::{QuantisedTensors, quantise, quantise_blocks};
 pub use reference::{Attended, reference, reference_of, reference_rows};
+pub use score_inputs::ScoreInputs;
 pub use sequences::Sequences;
 pub use shape::{HeadOrder, Shape};
 #[cfg(feature = "simulator")]
@@ -67,6 +69,6 @@ pub use pages::{ListedPages, fault_of_lengths};
 #[doc(hidden)]
 pub use simulate_lists::{ListedAttention, MaskArrays, TilesByPlace, fault_of_lists, tiles_by_place};
 pub use tensor::Tensor;
-pub use vector::{HostVector, ScoreInputs, ScoreVector, UploadedVectors};
+pub use vector::{HostVector, ScoreVector, UploadedVectors};
 #[doc(hidden)]
 pub use work::AttentionWork;
