@@ -8,6 +8,7 @@ use bsr_runtime::attention::{HeadOrder, Mask, Shape, SimulatedAttention, Tensor}
 use bsr_runtime::simulated::Options;
 use half::{bf16, f16};
 
+use crate::device::device;
 use crate::table::{CAUSAL, Case};
 use crate::{Operands, expected, gpu, plan};
 
@@ -121,7 +122,7 @@ fn o_is_as_exact_as_an_unfused_softmax_in_f32() {
 
 #[test]
 fn o_of_a_gpu_is_as_exact_as_an_unfused_softmax_in_f32() {
-    let Some(device) = gpu::device("o_of_a_gpu_is_as_exact_as_an_unfused_softmax_in_f32") else { return };
+    let Some((_turn, device)) = device() else { return };
     all_pass(cases([600, 1500]).iter().map(|case| match plan(case).spec().a {
         Dtype::BF16 => judge(case, &Operands::<bf16>::new(case), &gpu::launch::<bf16, _>(&device, case).unwrap()),
         _ => judge(case, &Operands::<f16>::new(case), &gpu::launch::<f16, _>(&device, case).unwrap()),

@@ -10,6 +10,7 @@ use bsr_runtime::e4m3;
 use bsr_runtime::simulated::Options;
 use half::bf16;
 
+use crate::device::device;
 use crate::table::{CAUSAL, Case, case, shape};
 
 /// Factors of every block, those of neighbours far apart: of V up to 2^12.
@@ -70,7 +71,7 @@ fn simulated() {
 
 #[test]
 fn on_a_gpu() {
-    let Some(device) = crate::gpu::device("block_factors::on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     crate::gpu::run(&device, cases().into_iter());
 }
 

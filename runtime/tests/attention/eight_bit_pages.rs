@@ -3,6 +3,7 @@
 
 use bsr_runtime::attention::{Coverage, HeadOrder, Mask};
 
+use crate::device::device;
 use crate::table::{CAUSAL, Case, case, shape};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -45,6 +46,6 @@ fn simulated() {
 
 #[test]
 fn on_a_gpu() {
-    let Some(device) = crate::gpu::device("eight_bit_pages::on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     crate::gpu::run(&device, cases().into_iter());
 }

@@ -1,8 +1,6 @@
 //! The table on a real GPU.
 
-use std::io::Write;
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bsr_codegen::Dtype;
 use bsr_runtime::attention::{
@@ -12,42 +10,14 @@ use bsr_runtime::gpu::{Device, DeviceBuffer, DeviceVector, Plain, Stream};
 use bsr_runtime::{Element, e4m3};
 use half::{bf16, f16};
 
+use crate::device::device;
 use crate::table::{self, Case};
 use crate::{Operands, plan, wrong};
 use crate::{clusters, warps};
 
-/// The device of one test at a time: while a stream is captured, nothing may wait for the whole device.
-pub(crate) struct Alone {
-    device: Device,
-    _turn: MutexGuard<'static, ()>,
-}
-
-impl Deref for Alone {
-    type Target = Device;
-
-    fn deref(&self) -> &Device {
-        &self.device
-    }
-}
-
-/// The device; none where there is none, which is said.
-pub(crate) fn device(test: &str) -> Option<Alone> {
-    static TURN: Mutex<()> = Mutex::new(());
-    match Device::open(0) {
-        Ok(device) => Some(Alone { device, _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner) }),
-        Err(error) => {
-            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
-            let text = error.to_string();
-            let why = text.lines().next().unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): attention::{test}");
-            None
-        }
-    }
-}
-
 #[test]
 fn every_case_on_a_gpu() {
-    let Some(device) = device("every_case_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     let cases = [
         table::blocks(),
         table::patterns(),
@@ -67,13 +37,13 @@ fn every_case_on_a_gpu() {
 
 #[test]
 fn every_cluster_on_a_gpu() {
-    let Some(device) = device("every_cluster_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     run(&device, clusters::cases().into_iter());
 }
 
 #[test]
 fn every_case_of_warps_on_a_gpu() {
-    let Some(device) = device("every_case_of_warps_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     let cases =
         [warps::blocks(), warps::patterns(), warps::tensors(), warps::scores(), warps::choices(), warps::all_columns()];
     let runs = |case: &Case| device.check_target(plan(case).arch().target).is_ok();

@@ -6,7 +6,7 @@ use bsr_runtime::attention::{DevicePages, DeviceTensor, HostPages, Inputs, Launc
 use bsr_runtime::gpu::{DeviceBuffer, Graph, Stream, StreamRef};
 use half::bf16;
 
-use crate::gpu::device;
+use crate::device::device;
 use crate::table::{Case, of_lengths};
 use crate::{Operands, plan, wrong};
 
@@ -22,7 +22,7 @@ fn lengths(step: usize, most: &[usize]) -> Vec<usize> {
 
 #[test]
 fn one_graph_serves_every_length_and_reports_a_wrong_page() {
-    let Some(device) = device("one_graph_serves_every_length") else { return };
+    let Some((_turn, device)) = device() else { return };
     let stream = Stream::new(&device).unwrap();
     let most = [3000, 70, 900, 16, 5000];
     for spec in [

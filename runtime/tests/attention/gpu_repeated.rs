@@ -10,7 +10,7 @@ use bsr_runtime::attention::{
 use bsr_runtime::gpu::{Device, DeviceBuffer, Graph, IndexWidth, Stream, StreamRef};
 use half::bf16;
 
-use crate::gpu::device;
+use crate::device::device;
 use crate::table::{self, CAUSAL, Case};
 use crate::{Operands, plan, wrong};
 
@@ -77,7 +77,7 @@ fn case(spec: &str, shape: Shape, mask: Mask) -> Case {
 
 #[test]
 fn divided_keys_give_the_same_bits_a_hundred_times() {
-    let Some(device) = device("divided_keys_give_the_same_bits_a_hundred_times") else { return };
+    let Some((_turn, device)) = device() else { return };
     let stream = Stream::new(&device).unwrap();
     let decode = Shape { batch: 2, heads: 8, key_heads: 2, queries: 2, keys: 5000, columns: 128 };
     let skewed = Shape { batch: 1, heads: 2, key_heads: 2, queries: 1500, keys: 1500, columns: 128 };
@@ -108,7 +108,7 @@ fn divided_keys_give_the_same_bits_a_hundred_times() {
 
 #[test]
 fn launches_on_two_streams_and_through_a_graph_have_workspaces_of_their_own() {
-    let Some(device) = device("launches_on_two_streams_and_through_a_graph") else { return };
+    let Some((_turn, device)) = device() else { return };
     let streams = [Stream::new(&device).unwrap(), Stream::new(&device).unwrap()];
     let shape = Shape { batch: 1, heads: 4, key_heads: 1, queries: 3, keys: 9000, columns: 64 };
     let mask = Mask::full((3, 9000), (64, 128)).unwrap();
@@ -148,7 +148,7 @@ fn changing(sizes: (usize, usize), block: (usize, usize), sharing: Sharing, patt
 
 #[test]
 fn one_graph_serves_a_hundred_masks() {
-    let Some(device) = device("one_graph_serves_a_hundred_masks") else { return };
+    let Some((_turn, device)) = device() else { return };
     let stream = Stream::new(&device).unwrap();
     let sizes = (700, 900);
     let shape = Shape { batch: 2, heads: 4, key_heads: 2, queries: sizes.0, keys: sizes.1, columns: 64 };
@@ -198,7 +198,7 @@ fn one_graph_serves_a_hundred_masks() {
 
 #[test]
 fn wrong_arrays_are_told_and_never_an_address() {
-    let Some(device) = device("wrong_arrays_are_told_and_never_an_address") else { return };
+    let Some((_turn, device)) = device() else { return };
     let stream = Stream::new(&device).unwrap();
     let shape = Shape { batch: 1, heads: 2, key_heads: 1, queries: 320, keys: 320, columns: 64 };
     let case = case("bm = 64, bn = 64, bk = 64", shape, Mask::full((320, 320), (64, 64)).unwrap());

@@ -2,6 +2,7 @@
 
 use bsr_runtime::attention::{BlockList, Coverage, HeadOrder, HostVector, Mask, Sharing};
 
+use crate::device::device;
 use crate::table::{CAUSAL, Case, case, shape};
 
 /// A window of so many keys before a query.
@@ -65,6 +66,6 @@ fn simulated() {
 
 #[test]
 fn on_a_gpu() {
-    let Some(device) = crate::gpu::device("joined::on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     crate::gpu::run(&device, cases().into_iter());
 }

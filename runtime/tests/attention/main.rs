@@ -7,6 +7,8 @@
 mod accuracy;
 mod block_factors;
 mod clusters;
+#[path = "../device/mod.rs"]
+mod device;
 #[path = "../drawn/mod.rs"]
 mod drawn;
 mod eight_bit_pages;

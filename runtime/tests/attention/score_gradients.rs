@@ -8,7 +8,7 @@ use bsr_runtime::attention::{
 };
 use half::{bf16, f16};
 
-use crate::gpu::device;
+use crate::device::device;
 use crate::gradient::{
     Case, all_right, by_head, case, causal, gaps, launch, mixed, near, none, partial, simulate, spec, varied,
 };
@@ -69,7 +69,7 @@ fn the_kernels_sum_them_on_the_simulator() {
 
 #[test]
 fn the_kernels_sum_them_on_a_gpu() {
-    let Some(device) = device("score_gradients::the_kernels_sum_them_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     all_right(&cases(), |_, case| match spec(case.spec).a {
         Dtype::BF16 => launch::<bf16>(&device, case),
         _ => launch::<f16>(&device, case),

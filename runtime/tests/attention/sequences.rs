@@ -6,7 +6,7 @@ use bsr_runtime::attention::{BlockList, HeadOrder, Mask, Sequences};
 use bsr_trial::attention::Problem;
 use half::{bf16, f16};
 
-use crate::gpu::device;
+use crate::device::device;
 use crate::table::{Case, case, shape};
 use crate::{gradient, simulated};
 
@@ -146,7 +146,7 @@ fn sequences_on_the_simulator() {
 
 #[test]
 fn sequences_on_a_gpu() {
-    let Some(device) = device("sequences::sequences_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     crate::gpu::run(&device, cases().into_iter());
 }
 
@@ -193,7 +193,7 @@ fn gradients_of_sequences_on_the_simulator() {
 
 #[test]
 fn gradients_of_sequences_on_a_gpu() {
-    let Some(device) = device("sequences::gradients_of_sequences_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     gradient::all_right(&gradients(), |_, case| match gradient::spec(case.spec).a {
         bsr_codegen::Dtype::BF16 => gradient::launch::<bf16>(&device, case),
         _ => gradient::launch::<f16>(&device, case),

@@ -5,7 +5,7 @@ use bsr_runtime::attention::{DeviceTensor, Inputs, Launcher, Mask};
 use bsr_runtime::gpu::{DeviceBuffer, Stream};
 use half::bf16;
 
-use crate::gpu::device;
+use crate::device::device;
 use crate::table::{case, shape};
 use crate::{Operands, plan, wrong};
 
@@ -13,7 +13,7 @@ use crate::{Operands, plan, wrong};
 /// of another length is refused with the number.
 #[test]
 fn sums_are_passed_on_in_a_workspace_of_the_caller_s() {
-    let Some(device) = device("workspace::sums_are_passed_on_in_a_workspace_of_the_caller_s") else { return };
+    let Some((_turn, device)) = device() else { return };
     let keys = 3000;
     let of =
         |mask: Mask| case("bm = 64, bn = 64, bk = 64, dtype = bf16, split = 8", shape(1, [4, 2], [5, keys], 64), mask);

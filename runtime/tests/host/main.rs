@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod bsr;
+#[path = "../device/mod.rs"]
+mod device;
 mod files;
 mod readers;
 mod reference;

@@ -1,16 +1,13 @@
 //! The kernels that measure a GPU's roofs: on the simulator they do all that is counted, and on a GPU the roofs are those of
 //! a GPU.
-//!
-//! Without a GPU that test says SKIPPED on stderr and passes; with `BSR_REQUIRE_GPU` set it fails instead.
-
-use std::io::Write;
 
 use bsr_codegen::roofs::RoofKernel;
 use bsr_runtime::bench::{Effort, measure_roofs};
-use bsr_runtime::gpu::Device;
 use bsr_runtime::{Dense, Dtype, Element, Layout, e4m3, roofs};
 use bsr_simulator::{BufferId, GlobalMemory, Launch, Options, Param, parse, simulate};
 use half::{bf16, f16};
+
+use crate::device::{device, tell};
 
 /// Launches a kernel on the simulator, which is to find nothing.
 fn launch(memory: &mut GlobalMemory, kernel: RoofKernel, ctas: u32, pointers: &[BufferId], numbers: &[u32]) {
@@ -139,17 +136,10 @@ fn the_tensor_cores_multiply_all_that_is_counted() {
 
 #[test]
 fn a_gpus_roofs_are_those_of_a_gpu() {
-    let device = match Device::open(0) {
-        Ok(device) => device,
-        Err(error) => {
-            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device: a_gpus_roofs_are_those_of_a_gpu");
-            return;
-        }
-    };
+    let Some((_turn, device)) = device() else { return };
     let mut told = vec![];
     let measured = measure_roofs(&device, Effort::Thorough, &mut |what| told.push(what.to_owned())).unwrap();
-    let _ = writeln!(std::io::stderr(), "{measured:#?}");
+    tell(format_args!("{measured:#?}"));
     assert!(!told.is_empty());
     if let Some(sheet) = roofs::Sheet::of(&measured.gpu) {
         for tbs in [measured.hbm_read_tbs, measured.hbm_copy_tbs] {

@@ -11,6 +11,8 @@
 mod agreement;
 mod aliasing;
 mod case;
+#[path = "../device/mod.rs"]
+mod device;
 mod device_pairs;
 mod device_pattern;
 #[path = "../drawn/mod.rs"]
@@ -25,31 +27,4 @@ mod tables;
 mod walled;
 mod watchdog;
 
-use std::fmt::Display;
-use std::io::Write;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-use bsr_runtime::gpu::Device;
-
-/// The GPU, for one test at a time: no other test may wait for the whole context while a stream is in capture.
-fn device() -> Option<(MutexGuard<'static, ()>, Device)> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
-    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    match DEVICE.get_or_init(|| Device::open(0).map_err(|error| error.to_string())) {
-        Ok(device) => Some((turn, device.clone())),
-        Err(error) => {
-            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
-            let thread = std::thread::current();
-            let test = thread.name().unwrap_or_default();
-            let why = error.lines().next().unwrap_or_default();
-            tell(format_args!("SKIPPED: no CUDA device ({why}): {test}"));
-            None
-        }
-    }
-}
-
-/// Prints past the test harness, which keeps what is printed by tests that pass.
-fn tell(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
+use device::{device, tell};

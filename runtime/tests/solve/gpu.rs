@@ -1,29 +1,12 @@
 //! The same on a GPU.
 
-use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use bsr_runtime::gpu::{Device, Plain};
 use bsr_runtime::solve::{Method, Options, Preconditioner, Solver, simulate};
 use bsr_runtime::{Bsr, Element, Structure};
 use half::{bf16, f16};
 
+use crate::device::device;
 use crate::problem::{Case, cases, mixed_cases, residual};
-
-/// The device, which one test has at a time; none where there is none, which is said.
-fn device(test: &str) -> Option<(Device, MutexGuard<'static, ()>)> {
-    static TURN: Mutex<()> = Mutex::new(());
-    match Device::open(0) {
-        Ok(device) => Some((device, TURN.lock().unwrap_or_else(PoisonError::into_inner))),
-        Err(error) => {
-            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
-            let text = error.to_string();
-            let why = text.lines().next().unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): solve::{test}");
-            None
-        }
-    }
-}
 
 /// Solves twice, with the same bits, and as the simulator does.
 fn solves<V: Element + Plain, T: Element + Plain>(device: &Device, case: Case, rtol: f64) {
@@ -49,7 +32,7 @@ fn solves<V: Element + Plain, T: Element + Plain>(device: &Device, case: Case, r
 
 #[test]
 fn every_case_on_a_gpu() {
-    let Some((device, _turn)) = device("every_case_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     for case in cases() {
         solves::<f64, f64>(&device, case, 1e-10);
         solves::<f32, f32>(&device, case, 1e-4);
@@ -64,7 +47,7 @@ fn every_case_on_a_gpu() {
 /// One solver solves many systems, after one that broke down also.
 #[test]
 fn a_solver_is_used_again_on_a_gpu() {
-    let Some((device, _turn)) = device("a_solver_is_used_again_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     for method in Method::ALL {
         let case = Case { rows: 200_003, side: 3, method, preconditioner: Preconditioner::BlockJacobi };
         let (a, b) = (case.matrix::<f64>(), case.right_hand_side::<f64>());
@@ -83,7 +66,7 @@ fn a_solver_is_used_again_on_a_gpu() {
 
 #[test]
 fn a_breakdown_on_a_gpu() {
-    let Some((device, _turn)) = device("a_breakdown_on_a_gpu") else { return };
+    let Some((_turn, device)) = device() else { return };
     let structure = Structure::new(2, 2, (2, 2), vec![0, 1], vec![0]).unwrap();
     let turned = Bsr::from_structure(structure, vec![0.0, 1.0, -1.0, 0.0]).unwrap();
     for (method, word) in [(Method::Cg, "not positive definite"), (Method::Bicgstab, "A M p")] {

@@ -3,6 +3,8 @@
 //! Without a GPU its tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../device/mod.rs"]
+mod device;
 mod gmres;
 mod gpu;
 mod problem;

@@ -1,8 +1,4 @@
 //! The same of a GPU: the records of eight kernels are held against their work lists.
-//!
-//! Without a GPU the tests say SKIPPED on stderr and pass; with `BSR_REQUIRE_GPU` set they fail instead.
-
-use std::io::Write as _;
 
 use bsr_codegen::KernelSpec;
 use bsr_codegen::probes::Probes;
@@ -16,24 +12,12 @@ use bsr_runtime::timeline::{Clock, Timeline};
 use bsr_runtime::{Bsr, Launcher, Layout, Pattern};
 use half::f16;
 
+use crate::device::device;
 use crate::products::{self, dense, expected};
 use crate::{attention as steps, gradient, probed, rules};
 
 /// The first CTAs of the device.
 const PROBES: Probes = Probes { first: 0, ctas: 4, records: 1 << 14 };
-
-fn device(test: &str) -> Option<Device> {
-    match Device::open(0).and_then(|device| device.check_target("sm_90a").map(|()| device)) {
-        Ok(device) => Some(device),
-        Err(error) => {
-            assert!(std::env::var_os("BSR_REQUIRE_GPU").is_none(), "BSR_REQUIRE_GPU is set: {error}");
-            let text = error.to_string();
-            let why = text.lines().next().unwrap_or_default();
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no CUDA device ({why}): timeline::{test}");
-            None
-        }
-    }
-}
 
 /// Multiplies by blocks of a pattern, and holds the records against the work list.
 fn product(device: &Device, spec: &str, (m, n, k): (usize, usize, usize), pattern: Pattern) {
@@ -58,7 +42,7 @@ fn product(device: &Device, spec: &str, (m, n, k): (usize, usize, usize), patter
 
 #[test]
 fn products_record_what_their_work_lists_say() {
-    let Some(device) = device("products_record_what_their_work_lists_say") else { return };
+    let Some((_turn, device)) = device() else { return };
     product(&device, "bm = 512, bn = 128, bk = 112", (4096, 4096, 4480), Pattern::TopK(16));
     product(&device, "bm = 64, bn = 64, bk = 64", (4096, 4096, 4096), Pattern::Random(0.2));
     product(&device, "bm = 128, bn = 16, bk = 128, split = auto", (4096, 16, 8192), Pattern::Random(0.25));
@@ -66,7 +50,7 @@ fn products_record_what_their_work_lists_say() {
 
 #[test]
 fn a_sampled_product_records_what_its_work_list_says() {
-    let Some(device) = device("a_sampled_product_records_what_its_work_list_says") else { return };
+    let Some((_turn, device)) = device() else { return };
     let plan = probed("bm = 64, bn = 64, bk = 64, op = sdd", PROBES);
     let ptx = plan.ptx();
     let launcher = Launcher::load(&device, &plan, ptx.text(), ptx.entry()).unwrap();
@@ -82,7 +66,7 @@ fn a_sampled_product_records_what_its_work_list_says() {
 
 #[test]
 fn an_attention_records_what_its_work_list_says() {
-    let Some(device) = device("an_attention_records_what_its_work_list_says") else { return };
+    let Some((_turn, device)) = device() else { return };
     let plan = probed("op = attention, bm = 128, bn = 128, bk = 128", PROBES);
     let launcher = attention::Launcher::load(&device, &plan).unwrap();
     let shape = Shape { batch: 1, heads: 8, key_heads: 8, queries: 4096, keys: 4096, columns: 128 };
@@ -100,7 +84,7 @@ fn an_attention_records_what_its_work_list_says() {
 
 #[test]
 fn gradients_record_what_their_work_lists_say() {
-    let Some(device) = device("gradients_record_what_their_work_lists_say") else { return };
+    let Some((_turn, device)) = device() else { return };
     let specs = "op = attention, bm = 128, bn = 128, bk = 128".parse::<KernelSpec>().unwrap().gradients();
     let plans = specs.map(|spec| probed(&spec.to_string(), PROBES));
     let launcher = GradientLauncher::load(&device, plans.each_ref()).unwrap();
@@ -139,7 +123,7 @@ fn gradients_record_what_their_work_lists_say() {
 
 #[test]
 fn a_list_of_products_records_every_tile() {
-    let Some(device) = device("a_list_of_products_records_every_tile") else { return };
+    let Some((_turn, device)) = device() else { return };
     let all = Probes { first: 0, ctas: 132, records: 1 << 12 };
     let plan = probed("bm = 128, bn = 128, bk = 64, batch = on", all);
     let ptx = plan.ptx();

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod attention;
+#[path = "../device/mod.rs"]
+mod device;
 mod gpu;
 mod gradient;
 mod products;
