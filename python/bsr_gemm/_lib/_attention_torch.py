@@ -5,7 +5,7 @@ A mask is handed to it by its key, as patterns are to products.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -230,6 +230,79 @@ def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
     ctx.save_for_backward(q, k, v, sinks, *output, *(vectors or ()))
 
 
+def gradients_of(
+    name: str,
+    given: tuple[Tensor | None, Tensor | None],
+    saved: tuple[Tensor, ...],
+    how: tuple,
+    sinks: Tensor | None = None,
+    gradient: Callable | None = None,
+) -> tuple | None:
+    """The gradients that the operator of ``name`` has, that of sinks after them; None where none is given.
+
+    ``given`` are those of O and of LSE, ``saved`` are Q, K, V, O and LSE; ``gradient`` stands for the operator.
+    """
+    do, dlse = given
+    if do is None and dlse is None:
+        return None
+    q, k, v, o, lse = saved
+    do = torch.zeros_like(o) if do is None else do
+    refuse_forward(f"{name}_gradient", (do, dlse, q, k, v))
+    with torch.no_grad():
+        found = (gradient or getattr(torch.ops.bsr_gemm, f"{name}_gradient"))(do, dlse, *saved, *how)
+        of_sinks = None if sinks is None else _sinks.gradient(do, dlse, o, lse, sinks)
+    return once((*found, of_sinks), do, q, k, v)
+
+
+def declare(
+    name: str,
+    how: str,
+    fakes: tuple[Callable, Callable],
+    forward: Callable,
+    gradient: Callable,
+    *,
+    has_sinks: bool = False,
+    of_lists: tuple[Callable, Callable] | None = None,
+) -> None:
+    """Declares an attention of Q, K, V and what ``how`` says in a schema, tensors first, and its gradient.
+
+    ``forward`` and ``gradient`` make kernels of those of the CPU and of a GPU. ``of_lists`` saves tensors and computes the
+    gradients where ``how`` has lists of tensors, whose gradients are listed behind those of Q, K and V.
+    """
+    sinks = "Tensor? sinks, " if has_sinks else ""
+    count = (4 if has_sinks else 3) + sum(part.strip().startswith("Tensor") for part in how.split(","))
+
+    def keep(ctx: Any, inputs: tuple, output: tuple) -> None:
+        ctx.how = inputs[count:]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:count], *output)
+
+    def backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
+        q, k, v, *lists, o, lse = ctx.saved_tensors
+        wanted = lists.pop(0) if has_sinks else None
+        wanted = wanted if ctx.needs_input_grad[3] else None
+        found = gradients_of(name, (do, dlse), (q, k, v, o, lse), (*lists, *ctx.how), wanted) or (None,) * 4
+        return *found[: 3 + has_sinks], *(None,) * (len(lists) + len(ctx.how))
+
+    keep, backward = of_lists or (keep, backward)
+    operator(
+        f"{name}(Tensor q, Tensor k, Tensor v, {sinks}{how}) -> (Tensor, Tensor)",
+        fakes[0],
+        forward(_attention_cpu),
+        forward(_attention_cuda),
+        backward=backward,
+        keep=keep,
+    )
+    more, returns = (", bool[] wanted", "Tensor[]") if of_lists else ("", "(Tensor, Tensor, Tensor)")
+    operator(
+        f"{name}_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {how}{more})"
+        f" -> {returns}",
+        fakes[1],
+        gradient(_attention_gradient_cpu),
+        gradient(_attention_gradient_cuda),
+    )
+
+
 def _gradients(ctx: Any, do: Tensor | None, dlse: Tensor | None, wanted: Sequence[bool]) -> list[Tensor | None]:
     """The gradients of Q, K, V and sinks, then of the score's vectors: of those that are ``wanted``."""
     q, k, v, sinks, o, lse, *vectors = ctx.saved_tensors
@@ -239,18 +312,17 @@ def _gradients(ctx: Any, do: Tensor | None, dlse: Tensor | None, wanted: Sequenc
             "  help: `torch.ops.bsr_gemm.attention` with lse, or `bsr_gemm.attention`, which stores it"
         )
     _refuse_changed(ctx)
-    if do is None and dlse is None:
-        return [None] * (4 + len(vectors))
-    do = torch.zeros_like(o) if do is None else do
-    refuse_forward("attention_gradient", (do, dlse, q, k, v))
-    with torch.no_grad():
+
+    def gradient(do: Tensor, *others: Any) -> Any:
         is_launch = _is_launch(q, k, v) and _torch._is_plain(do, o, dlse)
-        gradient = _attention_gradient_cuda if is_launch else torch.ops.bsr_gemm.attention_gradient
-        found = gradient(do, dlse, q, k, v, o, lse, *ctx.settings, vectors, wanted)
-        of_sinks = None
-        if sinks is not None and ctx.needs_input_grad[3]:
-            of_sinks = _sinks.gradient(do, dlse, o, lse, sinks)
-    *found, of_sinks = once((*found, of_sinks), do, q, k, v)
+        kernel = _attention_gradient_cuda if is_launch else torch.ops.bsr_gemm.attention_gradient
+        return kernel(do, *others)
+
+    sinks, how = sinks if ctx.needs_input_grad[3] else None, (*ctx.settings, vectors, wanted)
+    found = gradients_of("attention", (do, dlse), (q, k, v, o, lse), how, sinks, gradient)
+    if found is None:
+        return [None] * (4 + len(vectors))
+    *found, of_sinks = found
     of_vectors = iter(found[3:])
     return [*found[:3], of_sinks, *(next(of_vectors) if is_wanted else None for is_wanted in wanted)]
 

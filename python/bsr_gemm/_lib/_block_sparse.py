@@ -14,7 +14,6 @@ from ._block_flags import of_lists
 from ._calls import Call
 from ._device_masks import DeviceMask
 from ._native import Error
-from ._operators import once, operator, refuse_forward
 from ._patterns import _pair, grid_of
 
 #: The condition in blocks that have padding.
@@ -230,38 +229,5 @@ def _gradient(differentiate: Callable) -> Callable:
     return kernel
 
 
-def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
-    *tensors, ctx.block, ctx.scale = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors, *output)
-
-
-def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
-    q, k, v, index, nums, block_sizes, o, lse = ctx.saved_tensors
-    none = (None,) * 5
-    if do is None and dlse is None:
-        return None, None, None, *none
-    do = torch.zeros_like(o) if do is None else do
-    refuse_forward("block_sparse_attention_gradient", (do, dlse, q, k, v))
-    with torch.no_grad():
-        gradient = torch.ops.bsr_gemm.block_sparse_attention_gradient
-        found = gradient(do, dlse, q, k, v, o, lse, index, nums, block_sizes, ctx.block, ctx.scale)
-    return *once(tuple(found), do, q, k, v), *none
-
-
 LISTS = "Tensor index, Tensor nums, Tensor? block_sizes, int[] block, float scale"
-operator(
-    f"block_sparse_attention(Tensor q, Tensor k, Tensor v, {LISTS}) -> (Tensor, Tensor)",
-    _fake,
-    _forward(_attention_torch._attention_cpu),
-    _forward(_attention_torch._attention_cuda),
-    backward=_backward,
-    keep=_keep,
-)
-operator(
-    "block_sparse_attention_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse,"
-    f" {LISTS}) -> (Tensor, Tensor, Tensor)",
-    _gradient_fake,
-    _gradient(_attention_torch._attention_gradient_cpu),
-    _gradient(_attention_torch._attention_gradient_cuda),
-)
+_attention_torch.declare("block_sparse_attention", LISTS, (_fake, _gradient_fake), _forward, _gradient)

@@ -25,7 +25,6 @@ from ._calls import Call
 from ._captured import _PLAIN, _is_constant, _names
 from ._exact import exact
 from ._native import Error
-from ._operators import once, operator, refuse_forward
 from ._patterns import grid_of
 
 #: The programs of graphs, by the names that these have.
@@ -256,14 +255,8 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
     q, k, v, o, lse, *rest = ctx.saved_tensors
     lists, vectors = rest[: ctx.lists], rest[ctx.lists :]
     wanted = list(ctx.needs_input_grad[8]) if vectors else []
-    found: Sequence[Tensor | None] = [None, None, None]
-    if do is not None or dlse is not None:
-        do = torch.zeros_like(o) if do is None else do
-        refuse_forward("flex_attention_gradient", (do, dlse, q, k, v))
-        with torch.no_grad():
-            gradient = torch.ops.bsr_gemm.flex_attention_gradient
-            found = gradient(do, dlse, q, k, v, o, lse, lists, *ctx.how, vectors, ctx.names, wanted)
-        found = once(tuple(found), do, q, k, v)
+    how = (lists, *ctx.how, vectors, ctx.names, wanted)
+    found = _attention_torch.gradients_of("flex_attention", (do, dlse), (q, k, v, o, lse), how) or (None,) * 3
     each = iter(found[3:])
     of_vectors = [next(each, None) if is_wanted else None for is_wanted in wanted]
     # The gradients of a list of tensors are a list of as many; an empty list may be one.
@@ -271,18 +264,6 @@ def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
 
 
 HOW = "Tensor[] lists, int[] block, str? condition, str? score, float scale, Tensor[] vectors, str[] names"
-operator(
-    f"flex_attention(Tensor q, Tensor k, Tensor v, {HOW}) -> (Tensor, Tensor)",
-    _fake,
-    _forward(_attention_torch._attention_cpu),
-    _forward(_attention_torch._attention_cuda),
-    backward=_backward,
-    keep=_keep,
-)
-operator(
-    f"flex_attention_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {HOW},"
-    " bool[] wanted) -> Tensor[]",
-    _gradient_fake,
-    _gradient(_attention_torch._attention_gradient_cpu),
-    _gradient(_attention_torch._attention_gradient_cuda),
+_attention_torch.declare(
+    "flex_attention", HOW, (_fake, _gradient_fake), _forward, _gradient, of_lists=(_keep, _backward)
 )

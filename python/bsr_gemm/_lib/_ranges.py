@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _attention_torch, _block_sparse, _sinks
+from . import _attention_torch, _block_sparse
 from ._calls import Call
-from ._operators import once, operator, refuse_forward
 from ._patterns import grid_of
 
 #: The condition in blocks of which some query does not attend to all keys.
@@ -105,41 +104,5 @@ def _gradient(differentiate: Callable) -> Callable:
     return kernel
 
 
-def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
-    *tensors, ctx.block, ctx.score, ctx.scale = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors, *output)
-
-
-def _backward(ctx: Any, do: Tensor | None, dlse: Tensor | None) -> tuple:
-    q, k, v, sinks, first, end, o, lse = ctx.saved_tensors
-    none = (None,) * 5
-    if do is None and dlse is None:
-        return None, None, None, None, *none
-    do = torch.zeros_like(o) if do is None else do
-    refuse_forward("attention_of_ranges_gradient", (do, dlse, q, k, v))
-    with torch.no_grad():
-        gradient = torch.ops.bsr_gemm.attention_of_ranges_gradient
-        found = gradient(do, dlse, q, k, v, o, lse, first, end, ctx.block, ctx.score, ctx.scale)
-        of_sinks = None
-        if sinks is not None and ctx.needs_input_grad[3]:
-            of_sinks = _sinks.gradient(do, dlse, o, lse, sinks)
-    return *once((*found, of_sinks), do, q, k, v), *none
-
-
 ENDS = "Tensor first, Tensor end, int[] block, str? score, float scale"
-operator(
-    f"attention_of_ranges(Tensor q, Tensor k, Tensor v, Tensor? sinks, {ENDS}) -> (Tensor, Tensor)",
-    _fake,
-    _forward(_attention_torch._attention_cpu),
-    _forward(_attention_torch._attention_cuda),
-    backward=_backward,
-    keep=_keep,
-)
-operator(
-    f"attention_of_ranges_gradient(Tensor do, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {ENDS})"
-    " -> (Tensor, Tensor, Tensor)",
-    _gradient_fake,
-    _gradient(_attention_torch._attention_gradient_cpu),
-    _gradient(_attention_torch._attention_gradient_cuda),
-)
+_attention_torch.declare("attention_of_ranges", ENDS, (_fake, _gradient_fake), _forward, _gradient, has_sinks=True)
