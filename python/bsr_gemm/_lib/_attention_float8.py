@@ -146,7 +146,8 @@ def dequantised(tensor: Tensor, factor: Tensor | None, heads: int, block: int = 
 
 def _on_cpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, split: Any) -> tuple[Tensor, Tensor]:
     heads = call.k.shape[1]
-    block = _block(call, factors)
+    block = _attention_torch._found(call.q, call.k, call.key).block
+    _check_factors(call, factors, block)
     rows = (block[0], block[1], block[1])
     wide = [dequantised(x, f, heads, b) for x, f, b in zip((call.q, call.k, call.v), factors or (None,) * 3, rows)]
     how = (call.key, call.closure, call.scale, list(call.numbers), lse)
@@ -154,12 +155,10 @@ def _on_cpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, spl
     return out.to(torch.bfloat16), sums
 
 
-def _block(call: Call, factors: list[Tensor] | None) -> tuple[int, int]:
-    """The blocks of the mask, of which factors of blocks are as many."""
-    block = _attention_torch._found(call.q, call.k, call.key).block
+def _check_factors(call: Call, factors: list[Tensor] | None, block: tuple[int, int]) -> None:
+    """Refuses factors of blocks that are not as many as those of the mask."""
     if are_of_blocks(factors):
         _float8_blocks.check(factors, call.q, call.k, block)
-    return block
 
 
 def scale_word(scales: Any) -> str | None:
@@ -194,7 +193,7 @@ def _on_gpu(
     q, k, v = call.q, call.k, call.v
     _gpu.refuse_fork()
     mask = _attention_torch._found(q, k, call.key)
-    _block(call, factors)
+    _check_factors(call, factors, mask.block)
     shape = (*q.shape[:3], v.shape[3])
     lse = results.wants_sums
     out = q.new_empty(shape, dtype=torch.bfloat16) if results.out is None else results.out
