@@ -4,8 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bsr::Structure;
 use bsr::gpu::Fingerprint;
+use bsr::{Refusal, Structure};
 use burn::module::{
     AutodiffModule, Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
 };
@@ -30,10 +30,15 @@ impl Pattern {
     /// The pattern of a structure.
     ///
     /// # Errors
-    /// [`Error::Empty`] for one without blocks.
+    /// [`Error::Empty`] for one without blocks; [`Error::Refused`] for 2^31 blocks and more.
     pub fn new(structure: Structure) -> Result<Self, Error> {
         if structure.nnzb() == 0 {
             return Err(Error::Empty { rows: structure.rows(), cols: structure.cols() });
+        }
+        if i32::try_from(structure.nnzb()).is_err() {
+            let fact = format!("{} blocks are not below 2^31 = 2147483648", structure.nnzb());
+            let refusal = Refusal::new(fact).why("the row pointers of a record have 32 bits");
+            return Err(refusal.help("split the matrix by rows").into());
         }
         let fingerprint = Fingerprint::of(&structure);
         Ok(Self { inner: Arc::new(Inner { structure, fingerprint }) })
@@ -106,7 +111,9 @@ pub struct PatternRecord {
 impl From<&Pattern> for PatternRecord {
     fn from(pattern: &Pattern) -> Self {
         let structure = pattern.structure();
-        let (row_ptr, col_idx) = (structure.row_ptr().to_vec(), structure.col_idx().to_vec());
+        // Blocks are fewer than 2^31.
+        let row_ptr = structure.row_ptr().iter().map(|at| *at as i32).collect();
+        let col_idx = structure.col_idx().to_vec();
         Self { shape: pattern.shape(), block: structure.block().into(), row_ptr, col_idx }
     }
 }

@@ -19,8 +19,8 @@ const NARROWER: [u32; 5] = [256, 128, 64, 32, 16];
 
 /// The kernel for a product of a pattern along `n` (of an SDDMM: along its K), and how it was chosen.
 pub(crate) fn choose(tuner: &Tuner, pattern: &Pattern, facts: &KernelSpec, n: usize) -> PyResult<Arc<Choice>> {
-    let facts = Facts::of(facts);
     let structure = &pattern.structure;
+    let facts = Facts::of(&facts.counting(structure.nnzb() as u64));
     let spec = facts.spec(64);
     let Extents { m, n, k } = Extents::of_stored(&spec, (structure.rows(), structure.cols()), rounded(n));
     let shape = (m, n, k);

@@ -2,6 +2,7 @@
 
 use bsr::Structure;
 use bsr::gpu::Fingerprint;
+use bsr_runtime::Transposed;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -17,14 +18,13 @@ pub(crate) struct Pattern {
 
 #[pymethods]
 impl Pattern {
-    /// Checks and takes the pattern of a `rows` x `cols` matrix in blocks of `bm` x `bk`. `row_ptr` and `col_idx` are
-    /// little-endian 32-bit integers.
+    /// Checks and takes the pattern of a `rows` x `cols` matrix in blocks of `bm` x `bk`. `row_ptr` are
+    /// little-endian 64-bit integers, `col_idx` 32-bit ones.
     #[new]
     fn new(rows: usize, cols: usize, bm: usize, bk: usize, row_ptr: &[u8], col_idx: &[u8]) -> PyResult<Self> {
-        let integers = |bytes: &[u8]| -> Vec<i32> {
-            bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()
-        };
-        let structure = Structure::new(rows, cols, (bm, bk), integers(row_ptr), integers(col_idx)).map_err(refused)?;
+        let row_ptr: Vec<i64> = row_ptr.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect();
+        let col_idx = col_idx.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect();
+        let structure = Structure::new(rows, cols, (bm, bk), row_ptr, col_idx).map_err(refused)?;
         Ok(Self { fingerprint: Fingerprint::of(&structure), structure })
     }
 
@@ -64,14 +64,14 @@ impl Pattern {
         self.fingerprint.to_string()
     }
 
-    /// Where each block row starts, as little-endian 32-bit integers.
+    /// Where each block row starts, as little-endian 64-bit integers.
     fn row_ptr<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        bytes(py, self.structure.row_ptr())
+        bytes(py, self.structure.row_ptr(), i64::to_le_bytes)
     }
 
     /// The block column of each block, as little-endian 32-bit integers.
     fn col_idx<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        bytes(py, self.structure.col_idx())
+        bytes(py, self.structure.col_idx(), i32::to_le_bytes)
     }
 
     /// The pattern that the product with a matrix of another pattern has.
@@ -82,22 +82,26 @@ impl Pattern {
 
     /// The pattern of the transposed matrix, and for each of its blocks the number of the block here.
     fn transposed<'py>(&self, py: Python<'py>) -> PyResult<(Self, Bound<'py, PyBytes>)> {
-        self.ask_for_transposed()?;
+        let order = bytes(py, self.by_columns()?.block_idx(), i32::to_le_bytes);
         let structure = self.structure.transpose().map_err(refused)?;
-        let order = bytes(py, self.structure.transposed().block_idx());
         Ok((Self { fingerprint: Fingerprint::of(&structure), structure }, order))
     }
 }
 
 impl Pattern {
-    /// Asks for the memory of the index by block column: a wide matrix has one entry for each, though it may store few blocks.
-    pub(crate) fn ask_for_transposed(&self) -> PyResult<()> {
-        let entries = self.structure.block_cols() as u64 + 1 + 2 * self.structure.nnzb() as u64;
-        ask_for(4 * entries, "the index of the transposed pattern")
+    /// The index by block column. Its memory is asked for: a wide matrix has one entry for each, though it may store few blocks.
+    pub(crate) fn by_columns(&self) -> PyResult<&Transposed> {
+        let entries = self.structure.block_cols() as u64 + 1 + self.structure.nnzb() as u64;
+        ask_for(8 * entries, "the index of the transposed pattern")?;
+        self.structure.transposed().map_err(refused)
     }
 }
 
-fn bytes<'py>(py: Python<'py>, integers: &[i32]) -> Bound<'py, PyBytes> {
-    let bytes: Vec<u8> = integers.iter().flat_map(|integer| integer.to_le_bytes()).collect();
+fn bytes<'py, I: Copy, const N: usize>(
+    py: Python<'py>,
+    integers: &[I],
+    of: impl Fn(I) -> [u8; N],
+) -> Bound<'py, PyBytes> {
+    let bytes: Vec<u8> = integers.iter().flat_map(|integer| of(*integer)).collect();
     PyBytes::new(py, &bytes)
 }

@@ -29,6 +29,10 @@ def layer(a: Bsr["f32"], b: Dense["f32"], bias: Rows["f32"], alpha: float) -> De
 def narrow(a: Bsr["f64"], x: Dense["f32"]) -> Dense["f32"]: ...
 
 
+@bsr.kernel(bm=3, bn=1, bk=3, mma="scalar", b_layout="col", c_layout="col", row_ptr="i64")
+def wide(a: Bsr["f64"], x: Dense["f64"]) -> Dense["f64"]: ...
+
+
 def close(found, expected, most: float) -> None:
     error = (torch.as_tensor(found).double().cpu() - torch.as_tensor(expected).double().cpu()).abs().max().item()
     assert error <= most, error
@@ -81,3 +85,25 @@ def test_epilogues_on_the_simulator(rng) -> None:
 def test_functions_of_f64_are_refused() -> None:
     with pytest.raises(bsr.KernelError, match="sums of f64 have no `tanh`"):
         bsr.Kernel('bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64, epilogue = "|| tanh(acc)"')
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_row_pointers_of_64_bits(rng, device) -> None:
+    dense, x = on(device, *(rng.standard_normal(shape) for shape in [(130, 97), (97, 1)]))
+    w = bsr.from_dense(dense, (3, 3), keep=0.3)
+    lists = [list_.astype(np.int64) for list_ in (w.pattern.row_ptr, w.pattern.col_idx)]
+    again = bsr.Pattern(w.shape, w.block, indptr=lists[0], indices=torch.from_numpy(lists[1]))
+    assert again == w.pattern
+    assert again.indptr.dtype == np.int32, "32 bits count these blocks"
+    close(bsr.BsrMatrix(w.values, again) @ x, w.to_dense() @ x, 1e-12)
+    close(wide(w, x), w.to_dense() @ x, 1e-12)
+
+
+def test_row_pointers_are_as_wide_as_the_blocks_ask() -> None:
+    from bsr_gemm._lib._patterns import pointer_type
+
+    assert [pointer_type(count) for count in (0, 2**31 - 1, 2**31, 5 << 32)] == ["<i4", "<i4", "<i8", "<i8"]
+    with pytest.raises(bsr.Error, match="4294967297 stored blocks, but col_idx has 1 entries"):
+        bsr.Pattern((3, 3), (3, 3), np.array([0, 2**32 + 1]), [0])
+    with pytest.raises(bsr.Error, match=r"col_idx\[0\] = 4294967296 is beyond 2\^31 - 1"):
+        bsr.Pattern((3, 3), (3, 3), [0, 1], np.array([2**32]))

@@ -158,6 +158,18 @@ pub enum KernelError {
         /// The limit's exponent.
         bits: u32,
     },
+    /// More stored blocks than a kernel of small blocks counts.
+    #[error("A has {blocks} stored blocks\n  {blocks} >= 2^{bits}: {why}\n  help: {help}")]
+    TooManyBlocks {
+        /// How many.
+        blocks: u64,
+        /// The limit's exponent.
+        bits: u32,
+        /// What the limit is of.
+        why: &'static str,
+        /// The remedy.
+        help: &'static str,
+    },
     /// C is a window of a wider matrix whose other elements a launch would overwrite.
     #[error("C may be a window of a wider matrix, and its lines do not end on a 16-byte boundary\n  {line} elements of {bytes} B = {} B a line, lines {ld} elements apart; TMA writes whole 16-byte vectors, so the elements up to number {padded} of every line would be overwritten\n  help: a leading dimension of {padded}, or a window of {padded} elements a line", line * bytes)]
     Window {

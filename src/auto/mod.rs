@@ -172,7 +172,7 @@ impl<O: Operation, A: Element + Plain, B: Element + Plain, C: Element + Plain, R
     /// What the operands say of the problem.
     fn problem(&self, structure: &Structure, dense_extent: usize) -> TuningProblem {
         let (bm, bk) = structure.block();
-        let template = self.template.bm(bm as u32).bk(bk as u32);
+        let template = self.template.bm(bm as u32).bk(bk as u32).counting(structure.nnzb() as u64);
         let Extents { m, n, k } = Extents::of_stored(&template, (structure.rows(), structure.cols()), dense_extent);
         TuningProblem::new(Workload::given(Facts::of(&template), (m, n, k)), structure)
     }
@@ -191,7 +191,7 @@ pub fn tuner(device: &Device) -> Tuner {
 /// [`AutoError::Pick`] where no kernel can be planned.
 pub fn tune(device: &Device, a: &Structure, n: usize, dtype: Dtype) -> Result<Arc<Choice>, AutoError> {
     let (bm, bk) = a.block();
-    let spec = KernelSpec::new(bm as u32, 64, bk as u32).with_dtype(dtype);
+    let spec = KernelSpec::new(bm as u32, 64, bk as u32).with_dtype(dtype).counting(a.nnzb() as u64);
     let (m, k) = (a.rows(), a.cols());
     let workload = Workload::given(Facts::of(&spec), (m, n, k));
     let known = (workload.facts, (m, n, k), *Fingerprint::of(a).bytes());

@@ -50,6 +50,19 @@ pub use syntax::{Bracket, Entry, Token, TokenKind, entries};
 pub use value::{Atom, Element, Value};
 
 impl KernelSpec {
+    /// Most rows and columns of small blocks, whose values and numbers are addressed in 64 bits.
+    #[doc(hidden)]
+    pub const SMALL_BLOCK: u32 = 8;
+
+    /// The same product of a matrix with so many stored blocks: row pointers of small blocks have 64 bits where 32, which the
+    /// kernels read unsigned, do not count them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn counting(self, blocks: u64) -> Self {
+        let is_small = self.op == Op::Dsd && self.bm.max(self.bk) <= Self::SMALL_BLOCK;
+        if is_small && blocks > u32::MAX.into() { self.row_ptr(IndexWidth::I64) } else { self }
+    }
+
     /// Whether the kernel adds a factor times what C held: the key `beta`, which is a name for the epilogue that does,
     /// [`Epilogue::accumulate_of`].
     pub fn beta(&self) -> Switch {

@@ -72,7 +72,9 @@ class Pattern(Fixed):
                 f"`{next(iter(lists))}` is no list of a pattern\n  help: row_ptr and col_idx, or indptr and indices"
             )
         (rows, cols), (bm, bk) = _pair(shape, "shape"), _pair(block, "block")
-        self._native = _Native(rows, cols, bm, bk, _integers(row_ptr, "row_ptr"), _integers(col_idx, "col_idx"))
+        self._native = _Native(
+            rows, cols, bm, bk, _integers(row_ptr, "row_ptr", "<i8"), _integers(col_idx, "col_idx", "<i4")
+        )
         self._finish()
 
     def _finish(self) -> None:
@@ -81,7 +83,8 @@ class Pattern(Fixed):
         self.block = native.block
         self.nnzb = native.nnzb
         self.key = native.key
-        self._row_ptr = np.frombuffer(native.row_ptr(), dtype="<i4")
+        # As SciPy has them: 64 bits where 32 do not count the blocks.
+        self._row_ptr = np.frombuffer(native.row_ptr(), dtype="<i8").astype(pointer_type(self.nnzb), copy=False)
         self._col_idx = np.frombuffer(native.col_idx(), dtype="<i4")
         _alive[self.key] = self
         _recent[self.key] = self
@@ -230,12 +233,18 @@ def _pair(pair: Any, what: str) -> tuple[int, int]:
     return first, second
 
 
-def _integers(array: Any, what: str) -> bytes:
+def pointer_type(nnzb: int) -> str:
+    """The type of the row pointers of so many blocks."""
+    return "<i4" if nnzb < 2**31 else "<i8"
+
+
+def _integers(array: Any, what: str, kind: str) -> bytes:
     array = _arrays.host(array)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise Error(f"{what} has {array.ndim} dimensions of {array.dtype}, but it is a list of integers")
-    narrow = array.astype("<i4")
+    narrow = array.astype(kind, copy=False)
     if not np.array_equal(narrow, array):
         at = int(np.nonzero(narrow != array)[0][0])
-        raise Error(f"{what}[{at}] = {array[at]} is beyond 2^31 - 1, the limit of the device's 32-bit coordinates")
+        bits = np.iinfo(kind).bits
+        raise Error(f"{what}[{at}] = {array[at]} is beyond 2^{bits - 1} - 1, the limit of {bits}-bit integers")
     return narrow.tobytes()

@@ -80,9 +80,7 @@ pub(crate) fn multiply(
     shapes("A and its pattern", values.2 == structure.stored(), || {
         format!("{} values, and {nnzb} blocks of {bm} x {bk} are {}", values.2, structure.stored())
     })?;
-    if transpose {
-        pattern.ask_for_transposed()?;
-    }
+    let index = if transpose { Some(pattern.by_columns()?) } else { None };
     let values = (values.0, Kind::parse(&values.1)?);
     let (m, k) = match transpose {
         false => (structure.rows(), structure.cols()),
@@ -95,7 +93,7 @@ pub(crate) fn multiply(
             out.rows, out.cols
         )
     })?;
-    let product = || Product::new(structure, transpose, values, dense);
+    let product = || Product::new(structure, index, values, dense);
     // SAFETY: the Python half keeps the arrays alive for the call and made `out` for it; the shapes were compared.
     unsafe { compute(py, (product, values.1), (out, (m, out.cols)), epilogue, second) }
 }

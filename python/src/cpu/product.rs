@@ -1,6 +1,7 @@
 //! Sparse times dense on the CPU.
 
 use bsr::Structure;
+use bsr_runtime::Transposed;
 
 use super::fused::Place;
 use super::run::{Factors, Tiles};
@@ -23,22 +24,26 @@ pub(crate) struct Product<'a> {
     parts: usize,
     panels: usize,
     /// Of each block row of the factor where its blocks begin, of each block its place along K, and its number in the matrix.
-    row_ptr: &'a [i32],
+    row_ptr: &'a [i64],
     columns: &'a [i32],
     blocks: Option<&'a [i32]>,
 }
 
 impl<'a> Product<'a> {
-    pub(crate) fn new(structure: &'a Structure, transpose: bool, values: (usize, Kind), dense: Strided) -> Self {
-        let (bm, bk) = structure.block();
+    /// That of a matrix, or with its index by block column of the transposed one.
+    pub(crate) fn new(
+        structure: &'a Structure,
+        index: Option<&'a Transposed>,
+        values: (usize, Kind),
+        dense: Strided,
+    ) -> Self {
+        let ((bm, bk), transpose) = (structure.block(), index.is_some());
         let (block, rows) = if transpose { ((bk, bm), structure.cols()) } else { ((bm, bk), structure.rows()) };
         let lines = block.0.min(LINES);
         let (parts, panels) = (block.0.div_ceil(lines), dense.cols.div_ceil(WIDTH).max(1));
-        let (row_ptr, columns, blocks) = if transpose {
-            let index = structure.transposed();
-            (index.row_ptr(), index.col_idx(), Some(index.block_idx()))
-        } else {
-            (structure.row_ptr(), structure.col_idx(), None)
+        let (row_ptr, columns, blocks) = match index {
+            Some(index) => (index.row_ptr(), index.col_idx(), Some(index.block_idx())),
+            None => (structure.row_ptr(), structure.col_idx(), None),
         };
         Self { structure, transpose, values, dense, rows, block, lines, parts, panels, row_ptr, columns, blocks }
     }

@@ -144,7 +144,7 @@ fn on_diagonal(structure: &Structure) -> Result<Structure, bsr::Refusal> {
     for row in 0..structure.block_rows() {
         let is_stored = structure.blocks_of(row).any(|block| structure.col_idx()[block] as usize == row);
         col_idx.extend(is_stored.then_some(row as i32));
-        row_ptr.push(col_idx.len() as i32);
+        row_ptr.push(col_idx.len() as i64);
     }
     Structure::new(structure.rows(), structure.cols(), structure.block(), row_ptr, col_idx)
 }

@@ -116,11 +116,11 @@ impl<T: Element> Bsr<T> {
             .collect();
 
         let nnzb = chosen.iter().map(Vec::len).sum();
-        validate::offsets(nnzb, block.0)?;
+        validate::offsets(nnzb, block)?;
         let (mut row_ptr, mut col_idx) = (vec![0], Vec::with_capacity(nnzb));
         for row in &chosen {
             col_idx.extend(row.iter().map(|place| place.block_col as i32));
-            row_ptr.push(col_idx.len() as i32);
+            row_ptr.push(col_idx.len() as i64);
         }
         let structure = Structure::new(rows, cols, block, row_ptr, col_idx)?;
 

@@ -43,7 +43,7 @@ mod tests {
         let structure = Pattern::Random(0.5).structure(20, 31, (4, 6), 1).unwrap();
         let a = Bsr::<f32>::normal(structure, 2);
         let (by_columns, transposed) = (a.values_in(Layout::ColMajor), a.transpose().unwrap());
-        for (at, stored) in a.structure().transposed().block_idx().iter().enumerate() {
+        for (at, stored) in a.structure().transposed().unwrap().block_idx().iter().enumerate() {
             assert_eq!(&by_columns[24 * *stored as usize..][..24], transposed.block_values(at));
         }
         assert_eq!(turned(&by_columns, (6, 4)), a.values());

@@ -19,9 +19,9 @@ pub(crate) use layout::turned;
 pub use pairs::Pairs;
 pub use structure::Structure;
 pub use transposed::Transposed;
-pub(crate) use validate::offsets as check_offsets;
 #[cfg(feature = "files")]
 pub(crate) use validate::padding_of as check_padding;
+pub(crate) use validate::{narrow_row_ptr, numbers as check_numbers, offsets as check_offsets};
 
 use crate::Element;
 use crate::random::{Streams, fill_normal};
@@ -66,7 +66,7 @@ pub struct Bsr<T> {
 
 impl<T: Element> Bsr<T> {
     /// Checks and takes a `rows` x `cols` matrix in blocks of `(bm, bk)` elements: `ceil(rows / bm) + 1` row
-    /// pointers, one column index (in blocks) and `bm * bk` values for each stored block.
+    /// pointers (`i32` or `i64`), one column index (in blocks) and `bm * bk` values for each stored block.
     ///
     /// # Errors
     /// The first fact that is wrong, in the order shape, `row_ptr`, `col_idx`, offsets, `values`, padding.
@@ -74,7 +74,7 @@ impl<T: Element> Bsr<T> {
         rows: usize,
         cols: usize,
         block: (usize, usize),
-        row_ptr: Vec<i32>,
+        row_ptr: Vec<impl Into<i64>>,
         col_idx: Vec<i32>,
         values: Vec<T>,
     ) -> Result<Self, Refusal> {
@@ -157,7 +157,7 @@ impl<T: Element> Bsr<T> {
         let structure = self.structure.transpose()?;
         let (bm, bk) = self.block();
         let mut values = vec![T::ZERO; self.values.len()];
-        let (index, by_columns) = (self.structure.transposed().block_idx(), self.values_in(Layout::ColMajor));
+        let (index, by_columns) = (self.structure.by_columns().block_idx(), self.values_in(Layout::ColMajor));
         values.par_chunks_exact_mut(bm * bk).zip(index).for_each(|(out, stored)| {
             out.copy_from_slice(&by_columns[*stored as usize * bm * bk..][..bm * bk]);
         });
@@ -220,7 +220,7 @@ impl<T> Bsr<T> {
     }
 
     /// Where each block row starts in `col_idx`, and the number of stored blocks: `block_rows() + 1` entries.
-    pub fn row_ptr(&self) -> &[i32] {
+    pub fn row_ptr(&self) -> &[i64] {
         self.structure.row_ptr()
     }
 

@@ -2,7 +2,7 @@
 
 use bsr_codegen::Refusal;
 
-use super::Structure;
+use super::{Structure, check_numbers};
 
 /// Which pairs of stored blocks a product C = A B multiplies: for each block of C the blocks `A[i, k]` and `B[k, j]` that
 /// are both stored, ascending by k.
@@ -31,8 +31,9 @@ impl Pairs {
     /// Those of all blocks of C, or of the blocks that a sparse C stores. The shapes and blocks must multiply.
     ///
     /// # Errors
-    /// More pairs than 32 bits count.
+    /// More blocks or pairs than 32 bits count.
     pub fn new(a: &Structure, b: &Structure, c: Option<&Structure>) -> Result<Self, Refusal> {
+        [a, b].into_iter().try_for_each(|factor| check_numbers(factor.nnzb()))?;
         let columns = b.block_cols();
         let mut places = Places { row_ptr: vec![0], b_blocks: vec![], a_blocks: vec![] };
         // Of the current row of C: where the pairs of each of its columns go, if any do.
@@ -175,7 +176,7 @@ impl Places {
         self.a_blocks.resize(end, 0);
         for (list, of_a, of_b) in pairs() {
             let at = &mut starts[list];
-            // A structure counts its blocks in 31 bits.
+            // The numbers of blocks were checked to fit.
             (self.a_blocks[*at], self.b_blocks[*at]) = (of_a as i32, of_b as i32);
             *at += 1;
         }
@@ -193,7 +194,7 @@ impl Structure {
     /// stored for some k. A result of `op = sss` with this pattern loses nothing.
     ///
     /// # Errors
-    /// When the columns of A are not the rows of B, or are cut into other blocks; more than 2^31 blocks.
+    /// When the columns of A are not the rows of B, or are cut into other blocks; more blocks than [`Structure::new`] takes.
     pub fn product(&self, b: &Self) -> Result<Self, Refusal> {
         self.multiplies(b)?;
         let (mut row_ptr, mut col_idx) = (vec![0], Vec::new());
@@ -209,7 +210,7 @@ impl Structure {
                 }
             }
             col_idx[first..].sort_unstable();
-            row_ptr.push(i32::try_from(col_idx.len()).map_err(|_| too_many(col_idx.len()))?);
+            row_ptr.push(col_idx.len() as i64);
         }
         Self::new(self.rows(), b.cols(), (self.block().0, b.block().1), row_ptr, col_idx)
     }

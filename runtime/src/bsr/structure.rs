@@ -11,20 +11,21 @@ use super::validate;
 /// A `rows` x `cols` matrix is cut into blocks of `bm` x `bk` elements: `ceil(rows / bm)` block rows and
 /// `ceil(cols / bk)` block columns; the last ones may extend beyond the edge. The blocks of block row `i` are
 /// those numbered `row_ptr[i]..row_ptr[i + 1]`, and block `p` stands in block column `col_idx[p]`.
-/// A `Structure` is valid by construction.
+/// A `Structure` is valid by construction. Row pointers have 64 bits: small blocks may be more than 2^31.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Structure {
     rows: usize,
     cols: usize,
     bm: usize,
     bk: usize,
-    row_ptr: Vec<i32>,
+    row_ptr: Vec<i64>,
     col_idx: Vec<i32>,
     transposed: Cached,
 }
 
 impl Structure {
-    /// Checks and takes the structure of a `rows` x `cols` matrix in blocks of `(bm, bk)` elements.
+    /// Checks and takes the structure of a `rows` x `cols` matrix in blocks of `(bm, bk)` elements. Row pointers are `i32` or
+    /// `i64`.
     ///
     /// # Errors
     /// The first fact that is wrong, in the order shape, `row_ptr`, `col_idx`, offsets.
@@ -32,14 +33,15 @@ impl Structure {
         rows: usize,
         cols: usize,
         (bm, bk): (usize, usize),
-        row_ptr: Vec<i32>,
+        row_ptr: Vec<impl Into<i64>>,
         col_idx: Vec<i32>,
     ) -> Result<Self, Refusal> {
         validate::shape(rows, cols, bm, bk)?;
+        let row_ptr = row_ptr.into_iter().map(Into::into).collect();
         let structure = Self { rows, cols, bm, bk, row_ptr, col_idx, transposed: Cached::default() };
         validate::row_ptr(&structure)?;
         validate::col_idx(&structure)?;
-        validate::offsets(structure.nnzb(), bm)?;
+        validate::offsets(structure.nnzb(), (bm, bk))?;
         Ok(structure)
     }
 
@@ -74,7 +76,7 @@ impl Structure {
             let of_row = &self.col_idx[self.blocks_of(block_row)];
             let kept = of_row.iter().filter(|&&column| block_cols.contains(&(column as usize)));
             col_idx.extend(kept.map(|column| column - block_cols.start as i32));
-            row_ptr.push(col_idx.len() as i32);
+            row_ptr.push(col_idx.len() as i64);
         }
         let cols = (block_cols.end * self.bk).min(self.cols) - (block_cols.start * self.bk).min(self.cols);
         Self { cols, row_ptr, col_idx, transposed: Cached::default(), ..*self }
@@ -111,7 +113,7 @@ impl Structure {
     }
 
     /// Where each block row starts in `col_idx`, and the number of stored blocks: `block_rows() + 1` entries.
-    pub fn row_ptr(&self) -> &[i32] {
+    pub fn row_ptr(&self) -> &[i64] {
         &self.row_ptr
     }
 
@@ -121,17 +123,26 @@ impl Structure {
     }
 
     /// The index of the blocks by block column, with which the transposed matrix is read. It is made when it is first
-    /// asked for, and kept: `4 * (block_cols + 1 + 2 * nnzb)` bytes.
-    pub fn transposed(&self) -> &Transposed {
+    /// asked for, and kept: `8 * (block_cols + 1 + nnzb)` bytes.
+    ///
+    /// # Errors
+    /// For 2^31 blocks and more, whose numbers in the index have 32 bits.
+    pub fn transposed(&self) -> Result<&Transposed, Refusal> {
+        validate::numbers(self.nnzb())?;
+        Ok(self.by_columns())
+    }
+
+    /// As [`Structure::transposed`], of a matrix whose blocks were counted: the check of a launch does.
+    pub(crate) fn by_columns(&self) -> &Transposed {
         self.transposed.get(|| Transposed::new(&self.row_ptr, &self.col_idx, self.block_cols()))
     }
 
     /// The structure of the transposed matrix, whose stored blocks are `bk` x `bm`.
     ///
     /// # Errors
-    /// When `nnzb * bk` is 2^31 or more.
+    /// As [`Structure::transposed`]; when `nnzb * bk` is 2^31 or more, unless blocks are small.
     pub fn transpose(&self) -> Result<Self, Refusal> {
-        let index = self.transposed();
+        let index = self.transposed()?;
         let (row_ptr, col_idx) = (index.row_ptr().to_vec(), index.col_idx().to_vec());
         Self::new(self.cols, self.rows, (self.bk, self.bm), row_ptr, col_idx)
     }

@@ -10,19 +10,19 @@ use std::sync::{Arc, OnceLock};
 /// The blocks of block column `j` are the entries `row_ptr[j]..row_ptr[j + 1]` of the other two lists, ascending by
 /// block row: entry `p` is stored block number `block_idx[p]`, which stands in block row `col_idx[p]`. The lists are
 /// named as those of the transposed matrix, of which a block column is a block row. They take
-/// `4 * (block_cols + 1 + 2 * nnzb)` bytes.
+/// `8 * (block_cols + 1 + nnzb)` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transposed {
-    row_ptr: Vec<i32>,
+    row_ptr: Vec<i64>,
     col_idx: Vec<i32>,
     block_idx: Vec<i32>,
 }
 
 impl Transposed {
     /// That of blocks in so many columns, of which `row_ptr` and `col_idx` say where they are.
-    pub(super) fn new(row_ptr: &[i32], col_idx: &[i32], block_cols: usize) -> Self {
-        // Columns are inside the matrix and blocks are fewer than 2^31: a structure is valid by construction.
-        let mut starts = vec![0_i32; block_cols + 1];
+    pub(super) fn new(row_ptr: &[i64], col_idx: &[i32], block_cols: usize) -> Self {
+        // Columns are inside the matrix: a structure is valid by construction. Blocks are fewer than 2^31: the caller has counted.
+        let mut starts = vec![0_i64; block_cols + 1];
         for column in col_idx {
             starts[*column as usize + 1] += 1;
         }
@@ -35,7 +35,7 @@ impl Transposed {
             for block in ends[0]..ends[1] {
                 let place = &mut next[col_idx[block as usize] as usize];
                 rows[*place as usize] = block_row as i32;
-                block_idx[*place as usize] = block;
+                block_idx[*place as usize] = block as i32;
                 *place += 1;
             }
         }
@@ -44,7 +44,7 @@ impl Transposed {
 
     /// Where each block column starts in the other lists, and the number of stored blocks: one more entry than there
     /// are block columns.
-    pub fn row_ptr(&self) -> &[i32] {
+    pub fn row_ptr(&self) -> &[i64] {
         &self.row_ptr
     }
 

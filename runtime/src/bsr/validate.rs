@@ -1,12 +1,15 @@
 //! The facts a block-sparse matrix must satisfy, one function each.
 
-use bsr_codegen::Refusal;
+use bsr_codegen::{KernelSpec, Refusal};
 
 use super::Structure;
 use crate::Element;
 
 /// Sizes and coordinates stay below this: the device counts in 32 bits, signed.
 const COORDINATES: usize = 1 << 31;
+
+/// Blocks of so many rows and columns have kernels that address their values in 64 bits.
+const SMALL: usize = KernelSpec::SMALL_BLOCK as usize;
 
 /// Blocks have an extent, and every length fits a 32-bit coordinate.
 pub(super) fn shape(rows: usize, cols: usize, bm: usize, bk: usize) -> Result<(), Refusal> {
@@ -43,7 +46,7 @@ pub(super) fn row_ptr(structure: &Structure) -> Result<(), Refusal> {
     }
     if let Some(block_row) = row_ptr.windows(2).position(|ends| ends[1] < ends[0]) {
         let (start, end) = (row_ptr[block_row], row_ptr[block_row + 1]);
-        let blocks = i64::from(end) - i64::from(start);
+        let blocks = i128::from(end) - i128::from(start);
         return Err(Refusal::new(format!(
             "row_ptr[{}] = {end} is less than row_ptr[{block_row}] = {start}",
             block_row + 1
@@ -95,17 +98,41 @@ pub(super) fn col_idx(structure: &Structure) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The value array, seen as `nnzb * bm` rows of `bk`, can be addressed by 32-bit row coordinates.
-pub(crate) fn offsets(nnzb: usize, bm: usize) -> Result<(), Refusal> {
+/// The value array, seen as `nnzb * bm` rows of `bk`, can be addressed by 32-bit row coordinates, or blocks are small.
+pub(crate) fn offsets(nnzb: usize, (bm, bk): (usize, usize)) -> Result<(), Refusal> {
+    if bm.max(bk) <= SMALL {
+        return Ok(());
+    }
     if nnzb.checked_mul(bm).is_none_or(|value_rows| value_rows >= COORDINATES) {
         let value_rows = nnzb as u128 * bm as u128;
         return Err(Refusal::new(format!(
             "{nnzb} blocks of {bm} rows stack to {nnzb} * {bm} = {value_rows} value rows"
         ))
-        .why("32-bit coordinates stop at 2^31 - 1 = 2147483647")
+        .why(format!(
+            "32-bit coordinates stop at 2^31 - 1 = 2147483647; blocks of up to {SMALL} x {SMALL} are addressed in 64 bits"
+        ))
         .help("split the matrix by rows"));
     }
     Ok(())
+}
+
+/// The number of every block fits 31 bits.
+pub(crate) fn numbers(nnzb: usize) -> Result<(), Refusal> {
+    if nnzb >= COORDINATES {
+        return Err(Refusal::new(format!("{nnzb} blocks are not below 2^31 = 2147483648"))
+            .why("where blocks are found by their numbers, these have 32 bits")
+            .help("split the matrix by rows"));
+    }
+    Ok(())
+}
+
+/// Row pointers in 32 bits, as lists on the GPU and other libraries have them.
+///
+/// # Errors
+/// For 2^31 blocks and more.
+pub(crate) fn narrow_row_ptr(row_ptr: &[i64]) -> Result<Vec<i32>, Refusal> {
+    numbers(row_ptr.last().map_or(0, |end| *end as usize))?;
+    Ok(row_ptr.iter().map(|at| *at as i32).collect())
 }
 
 /// Every stored block has all its values.
@@ -155,4 +182,31 @@ pub(crate) fn padding_of<V: Copy>(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts of blocks that no test allocates.
+    #[test]
+    fn small_blocks_may_be_more_than_31_bits_count() {
+        for (nnzb, block) in [(1 << 31, (1, 1)), (5 << 32, (8, 8)), (u32::MAX as usize + 1, (3, 8))] {
+            assert!(offsets(nnzb, block).is_ok());
+        }
+        for (nnzb, block) in [(1 << 31, (1, 9)), (1 << 28, (8, 16)), (1 << 27, (16, 8))] {
+            let is_small_enough = offsets(nnzb - 1, block).is_ok();
+            assert!(is_small_enough && offsets(nnzb, block).is_err(), "{nnzb} blocks of {block:?}");
+        }
+        let refused = offsets(1 << 31, (9, 1)).map_err(|refusal| refusal.to_string());
+        assert!(refused.is_err_and(|text| text.contains("2147483648 * 9 = 19327352832") && text.contains("8 x 8")));
+    }
+
+    #[test]
+    fn row_pointers_of_32_bits_count_31() {
+        let most = i64::from(i32::MAX);
+        assert_eq!(narrow_row_ptr(&[0, 5, most]).ok(), Some(vec![0, 5, i32::MAX]));
+        let refused = narrow_row_ptr(&[0, 5, most + 1]).map_err(|refusal| refusal.to_string());
+        assert!(refused.is_err_and(|text| text.contains("2147483648 blocks are not below 2^31")));
+    }
 }

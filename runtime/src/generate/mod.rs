@@ -88,7 +88,7 @@ fn check_memory(parts: &[(&str, u64)]) -> Result<(), Refusal> {
 
 /// Refuses a number of blocks that cannot be addressed or do not fit memory.
 fn check_count(shape: &Structure, count: usize) -> Result<(), Refusal> {
-    check_offsets(count, shape.block().0)?;
+    check_offsets(count, shape.block())?;
     // A block is drawn as a 64-bit number and stored as a 32-bit one.
     check_memory(&[("blocks", 12 * count as u64)])
 }
@@ -210,8 +210,8 @@ fn ranges(shape: &Structure, columns: impl Fn(usize) -> Range<usize>) -> Result<
 /// The structure whose block rows have these lengths and these columns; no more blocks than
 /// [`check_offsets`] allows.
 fn assemble(shape: &Structure, lengths: &[usize], columns: impl Iterator<Item = usize>) -> Result<Structure, Refusal> {
-    let ends = lengths.iter().scan(0, |end, &length| {
-        *end += length as i32;
+    let ends = lengths.iter().scan(0_i64, |end, &length| {
+        *end += length as i64;
         Some(*end)
     });
     let row_ptr = std::iter::once(0).chain(ends).collect();

@@ -8,6 +8,7 @@ use bsr_codegen::{Dtype, Layout, Refusal};
 use super::buffer::{DeviceBuffer, DevicePtr, Plain};
 use super::device::Device;
 use super::error::GpuError;
+use super::fingerprint::Fingerprint;
 use super::foreign::misplaced;
 use super::pattern::DevicePattern;
 use crate::bsr::turned;
@@ -224,7 +225,7 @@ impl UntypedBsr<'_> {
         let index = match self.columns.get() {
             Some(index) => index,
             None => {
-                let host = self.structure.transposed();
+                let host = self.structure.by_columns();
                 let made = ColumnIndex {
                     col_idx: DeviceBuffer::from_slice(device, host.col_idx())?,
                     block_idx: DeviceBuffer::from_slice(device, host.block_idx())?,
@@ -379,7 +380,7 @@ impl<T: Plain> DeviceBsr<T> {
     }
 
     /// Where each block row starts, on the host: one more entry than there are block rows.
-    pub fn row_ptr(&self) -> &[i32] {
+    pub fn row_ptr(&self) -> &[i64] {
         self.structure.row_ptr()
     }
 
@@ -398,97 +399,5 @@ impl<T: Plain> DeviceBsr<T> {
     /// What tells this pattern from every other: the key of a cached schedule.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
-    }
-}
-
-/// A hash of the shape, the block and the places of the blocks; values do not count.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fingerprint([u8; 16]);
-
-impl Fingerprint {
-    /// The fingerprint of a structure. The same on every platform.
-    pub fn of(structure: &Structure) -> Self {
-        Self::finished(Self::hasher(structure))
-    }
-
-    /// That of several patterns together, in this order.
-    #[doc(hidden)]
-    pub fn of_all(patterns: impl IntoIterator<Item = Self>) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        patterns.into_iter().for_each(|pattern| {
-            hasher.update(&pattern.0);
-        });
-        Self::finished(hasher)
-    }
-
-    /// That of a pattern on the GPU, which has no other's in this program.
-    fn of_pattern(shape: &Structure, id: u64) -> Self {
-        let mut hasher = Self::hasher(shape);
-        hasher.update(&id.to_le_bytes());
-        Self::finished(hasher)
-    }
-
-    fn hasher(structure: &Structure) -> blake3::Hasher {
-        let (bm, bk) = structure.block();
-        let mut hasher = blake3::Hasher::new();
-        for number in [structure.rows(), structure.cols(), bm, bk] {
-            hasher.update(&(number as u64).to_le_bytes());
-        }
-        // The row pointers' length follows from rows and bm, so the two lists cannot be taken for each other.
-        for list in [structure.row_ptr(), structure.col_idx()] {
-            let mut bytes = Vec::with_capacity(list.len() * 4);
-            list.iter().for_each(|index| bytes.extend_from_slice(&index.to_le_bytes()));
-            hasher.update(&bytes);
-        }
-        hasher
-    }
-
-    fn finished(hasher: blake3::Hasher) -> Self {
-        let mut short = [0; 16];
-        short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        Self(short)
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-impl std::fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl std::fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fingerprint({self})")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    fn structure(cols: usize, block: (usize, usize), row_ptr: &[i32], col_idx: &[i32]) -> Structure {
-        Structure::new(32, cols, block, row_ptr.to_vec(), col_idx.to_vec()).unwrap()
-    }
-
-    #[test]
-    fn the_fingerprint_is_of_the_pattern() {
-        let base = Fingerprint::of(&structure(64, (16, 16), &[0, 1, 3], &[2, 0, 3]));
-        assert_eq!(base, Fingerprint::of(&structure(64, (16, 16), &[0, 1, 3], &[2, 0, 3])));
-        for other in [
-            structure(64, (16, 16), &[0, 1, 3], &[2, 1, 3]),
-            structure(64, (16, 16), &[0, 2, 3], &[0, 2, 3]),
-            structure(80, (16, 16), &[0, 1, 3], &[2, 0, 3]),
-            structure(64, (16, 8), &[0, 1, 3], &[2, 0, 3]),
-        ] {
-            assert_ne!(base, Fingerprint::of(&other));
-        }
-        assert_eq!(base.to_string().len(), 32);
     }
 }

@@ -3,11 +3,12 @@
 use arrayvec::ArrayVec;
 use bsr_codegen::{Dtype, Layout, Scale};
 
-use super::bsr::{DeviceBsr, Fingerprint};
+use super::bsr::DeviceBsr;
 use super::buffer::{DevicePtr, Plain};
 use super::dense::{DeviceDense, UntypedDense};
 use super::device::Device;
 use super::error::GpuError;
+use super::fingerprint::Fingerprint;
 use super::order::{DeviceOrder, UntypedOrder};
 use super::scales::{DeviceScales, UntypedScales};
 use super::vector::{DeviceVector, UntypedVector};

@@ -9,11 +9,11 @@ use crate::{Bsr, Dense, Element, Structure};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Structure")]
-struct StructureParts<L> {
+struct StructureParts<P, L> {
     rows: usize,
     cols: usize,
     block: (usize, usize),
-    row_ptr: L,
+    row_ptr: P,
     col_idx: L,
 }
 
@@ -26,7 +26,7 @@ impl Serialize for Structure {
 
 impl<'de> Deserialize<'de> for Structure {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let parts = StructureParts::<Vec<i32>>::deserialize(deserializer)?;
+        let parts = StructureParts::<Vec<i64>, Vec<i32>>::deserialize(deserializer)?;
         let StructureParts { rows, cols, block, row_ptr, col_idx } = parts;
         Self::new(rows, cols, block, row_ptr, col_idx).map_err(de::Error::custom)
     }

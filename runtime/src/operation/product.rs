@@ -1,7 +1,7 @@
 //! Products with a dense result: C = A B with one sparse factor.
 
 use arrayvec::ArrayVec;
-use bsr_codegen::{ClusterTile, Dtype, KernelSpec, LaunchShape, Op, Plan, Problem, TileScheduler};
+use bsr_codegen::{ClusterTile, Dtype, IndexWidth, KernelSpec, LaunchShape, Op, Plan, Problem, TileScheduler};
 
 use super::check::{COORDINATE_BITS, Operand, block, dtype, layout};
 use super::inputs::{self, program_of};
@@ -218,9 +218,8 @@ fn product(spec: &KernelSpec) -> &'static str {
 /// sparse) fits the kernel's registers, and the kernel's grid a launch.
 ///
 /// # Errors
-/// [`KernelError::TooLarge`], [`KernelError::Grid`].
+/// [`KernelError::TooLarge`], [`KernelError::TooManyBlocks`], [`KernelError::Grid`].
 pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelError> {
-    let (what_values, values) = value_rows(plan, a.nnzb() as u64, a.block());
     let [rows, columns, along] = match plan.spec().op {
         Op::Dds => ["rows of B", "columns of B", "rows of A"],
         _ => ["rows of A", "columns of A", "columns of B"],
@@ -229,12 +228,12 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
         (rows, a.rows() as u64, COORDINATE_BITS),
         (columns, a.cols() as u64, COORDINATE_BITS),
         (along, n as u64, COORDINATE_BITS),
-        (what_values, values, VALUE_ROW_BITS),
     ] {
         if value >= 1 << bits {
             return Err(KernelError::TooLarge { what, value, bits });
         }
     }
+    blocks(plan, a.nnzb() as u64, a.block())?;
     match plan.tile_scheduler() {
         TileScheduler::CtaPerBlock => grid(&plan.cluster_tile(), a.nnzb() as u64, n as u64),
         TileScheduler::BlockRows { .. } => column_tiles(&plan.cluster_tile(), n as u64),
@@ -242,14 +241,30 @@ pub(crate) fn sizes(plan: &Plan, a: &Structure, n: usize) -> Result<(), KernelEr
     }
 }
 
-/// What a kernel counts of so many stored blocks in a register: the rows of their values, of a transposed index the columns;
-/// small blocks count the blocks, and address values in 64 bits.
-fn value_rows(plan: &Plan, nnzb: u64, (bm, bk): (usize, usize)) -> (&'static str, u64) {
-    match (plan.tile_scheduler(), plan.reads_block_columns()) {
-        (TileScheduler::BlockRows { .. }, _) => ("stored blocks", nnzb),
-        (_, true) => ("stored blocks x block columns", nnzb * bk as u64),
-        (_, false) => ("stored blocks x block rows", nnzb * bm as u64),
-    }
+/// Makes sure that what a kernel counts of so many stored blocks fits its registers: the rows of their values, of a transposed
+/// index the columns. Small blocks are counted themselves, and their values addressed in 64 bits.
+///
+/// # Errors
+/// [`KernelError::TooLarge`], [`KernelError::TooManyBlocks`].
+fn blocks(plan: &Plan, nnzb: u64, (bm, bk): (usize, usize)) -> Result<(), KernelError> {
+    let is_small = matches!(plan.tile_scheduler(), TileScheduler::BlockRows { .. });
+    let (bits, why, help) = match (is_small, plan.reads_block_columns(), plan.spec().row_ptr) {
+        (false, by_columns, _) => {
+            let (what, side) =
+                if by_columns { ("stored blocks x block columns", bk) } else { ("stored blocks x block rows", bm) };
+            let value = nnzb.saturating_mul(side as u64);
+            let fits = value < 1 << VALUE_ROW_BITS;
+            return if fits { Ok(()) } else { Err(KernelError::TooLarge { what, value, bits: VALUE_ROW_BITS }) };
+        }
+        (true, true, _) => (
+            31,
+            "the blocks of a block column are found by their numbers, which have 32 bits",
+            "split A by columns, or transpose = off with a transposed copy",
+        ),
+        (true, false, IndexWidth::I32) => (32, "row_ptr = i32 counts blocks in 32 bits", "row_ptr = i64"),
+        (true, false, IndexWidth::I64) => return Ok(()),
+    };
+    if nnzb >= 1 << bits { Err(KernelError::TooManyBlocks { blocks: nnzb, bits, why, help }) } else { Ok(()) }
 }
 
 /// Makes sure that one CTA for every part of a block and every tile of columns can be launched.
@@ -292,16 +307,29 @@ fn column_tiles(tile: &ClusterTile, n: u64) -> Result<(), KernelError> {
 mod tests {
     use super::*;
 
-    /// 2^31 values and more of small blocks: their number is not bounded, that of the blocks is.
+    /// The number of small blocks is bounded by how they are counted, that of others by the rows of their values.
     #[test]
     fn small_blocks_count_blocks_and_others_rows_of_values() {
-        let plan = |text: &str| Plan::new(&text.parse().expect("a spec")).expect("a plan");
+        let refused = |text: &str, nnzb| {
+            let plan = Plan::new(&text.parse().expect("a spec")).expect("a plan");
+            let block = (plan.spec().bm as usize, plan.spec().bk as usize);
+            blocks(&plan, nnzb, block).err().map(|error| error.to_string())
+        };
         let small = "bm = 8, bn = 1, bk = 8, mma = scalar, a = f16, b = f32";
-        for text in [small.to_owned(), format!("{small}, transpose = on")] {
-            assert_eq!(value_rows(&plan(&text), 1 << 30, (8, 8)), ("stored blocks", 1 << 30));
-        }
-        let large = value_rows(&plan("bm = 64, bn = 64, bk = 32, mma = scalar"), 1 << 26, (64, 32));
-        assert_eq!(large, ("stored blocks x block rows", 1 << 32));
+        assert_eq!(refused(small, (1 << 32) - 1), None);
+        let error = refused(small, 1 << 32).expect("too many blocks");
+        assert!(error.contains("4294967296 >= 2^32") && error.contains("help: row_ptr = i64"), "{error}");
+        assert_eq!(refused(&format!("{small}, row_ptr = i64"), 5 << 32), None);
+        let transposed = format!("{small}, transpose = on");
+        assert_eq!(refused(&transposed, (1 << 31) - 1), None);
+        let error = refused(&transposed, 1 << 31).expect("too many blocks");
+        assert!(error.contains("2147483648 >= 2^31") && error.contains("split A by columns"), "{error}");
+        let large = "bm = 64, bn = 64, bk = 32, mma = scalar";
+        assert_eq!(refused(large, (1 << 25) - 1), None);
+        let error = refused(large, 1 << 25).expect("too many rows of values");
+        assert!(error.contains("stored blocks x block rows = 2147483648"), "{error}");
+        // Blocks that two families take: the other one counts rows of values.
+        assert!(refused("bm = 8, bn = 16, bk = 8, mma = scalar", 1 << 28).is_some());
     }
 
     #[test]

@@ -122,8 +122,8 @@ impl Sparse {
 /// # Errors
 /// When the blocks cannot be addressed.
 pub(crate) fn from_places(shape: &Structure, places: &[(u32, u32)]) -> Result<Structure, Refusal> {
-    check_offsets(places.len(), shape.block().0)?;
-    let mut row_ptr = vec![0; shape.block_rows() + 1];
+    check_offsets(places.len(), shape.block())?;
+    let mut row_ptr = vec![0_i64; shape.block_rows() + 1];
     places.iter().for_each(|(block_row, _)| row_ptr[*block_row as usize + 1] += 1);
     let mut end = 0;
     row_ptr.iter_mut().for_each(|entry| {

@@ -132,7 +132,7 @@ impl BatchLists {
                 let place = col_idx.len();
                 col_idx.extend(index.col_idx.iter().map(|column| column.cast_unsigned()));
                 if plan.reads_block_columns() {
-                    block_idx.extend(structure.transposed().block_idx().iter().map(|block| block.cast_unsigned()));
+                    block_idx.extend(structure.by_columns().block_idx().iter().map(|block| block.cast_unsigned()));
                 }
                 place
             });

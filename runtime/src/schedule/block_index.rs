@@ -14,7 +14,7 @@ pub struct BlockIndex<'a> {
     /// Rows and columns of a block as read, in elements.
     pub block: (usize, usize),
     /// Where the blocks of each row of blocks start in `col_idx`.
-    pub row_ptr: &'a [i32],
+    pub row_ptr: &'a [i64],
     /// The column of blocks of each block.
     pub col_idx: &'a [i32],
     /// The number of each block among the stored ones, where that is not its place here.
@@ -27,9 +27,10 @@ impl<'a> BlockIndex<'a> {
         if plan.reads_block_columns() { Self::by_columns(structure) } else { Self::from(structure) }
     }
 
-    /// That of the transposed matrix, whose rows are the block columns that are stored.
+    /// That of the transposed matrix, whose rows are the block columns that are stored. Launches are refused for 2^31 blocks and
+    /// more.
     pub fn by_columns(structure: &'a Structure) -> Self {
-        let ((bm, bk), index) = (structure.block(), structure.transposed());
+        let ((bm, bk), index) = (structure.block(), structure.by_columns());
         Self {
             rows: structure.cols(),
             cols: structure.rows(),

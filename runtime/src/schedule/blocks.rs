@@ -63,7 +63,7 @@ mod tests {
         for (rows, bm, bk) in [(96, 96, 80), (128, 512, 16), (16, 48, 112)] {
             let tile = ClusterTile { rows, columns: 64, block_rows: bm, stages_per_block: (1, 1) };
             let (lengths, height) = ([2, 0, 5, 1], bm as usize);
-            let row_ptr: Vec<i32> = [0, 2, 2, 7, 8].to_vec();
+            let row_ptr: Vec<i64> = [0, 2, 2, 7, 8].to_vec();
             let col_idx: Vec<i32> = lengths.iter().flat_map(|&length| 7 - length..7).collect();
             // The last block row has one row, in its first slice.
             let structure = Structure::new(3 * height + 1, 7 * bk as usize, (height, bk as usize), row_ptr, col_idx);
@@ -75,7 +75,7 @@ mod tests {
                 assert!((part.c_row as usize) < structure.rows() && part.blocks == 1);
                 let (block, slice) = (part.a_row / bm, part.a_row % bm);
                 let row = (part.c_row / bm) as usize;
-                assert!((structure.row_ptr()[row]..structure.row_ptr()[row + 1]).contains(&(block as i32)));
+                assert!((structure.row_ptr()[row]..structure.row_ptr()[row + 1]).contains(&i64::from(block)));
                 assert_eq!((slice, slice % rows), (part.c_row % bm, 0));
                 assert_eq!(part.c_col, structure.col_idx()[block as usize] as u32 * bk);
                 assert!(parts.insert((block, slice)), "block {block}, row {slice}: twice");

@@ -117,12 +117,7 @@ impl WorkLists {
                 let columns = n.div_ceil(plan.cluster_tile().columns as usize);
                 let row_ptr = BlockIndex::new(plan, structure).row_ptr;
                 let grid = [(row_ptr.len() - 1).div_ceil(rows as usize), columns].map(|side| side as u32);
-                let tiles = match plan.spec().row_ptr {
-                    IndexWidth::I32 => row_ptr.iter().map(|at| *at as u32).collect(),
-                    // The upper halves are zero.
-                    IndexWidth::I64 => row_ptr.iter().flat_map(|at| [*at as u32, 0]).collect(),
-                };
-                Self { grid, tiles, ..Self::default() }
+                Self { grid, tiles: pointers(row_ptr, plan.spec().row_ptr), ..Self::default() }
             }
             TileScheduler::CtaPerBlock => {
                 let work = BlockWork::new(plan, structure, n);
@@ -146,6 +141,14 @@ impl WorkLists {
     /// block.
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
+    }
+}
+
+/// Row pointers as a kernel reads them: the lower word of each first.
+fn pointers(row_ptr: &[i64], width: IndexWidth) -> Vec<u32> {
+    match width {
+        IndexWidth::I32 => row_ptr.iter().map(|at| *at as u32).collect(),
+        IndexWidth::I64 => row_ptr.iter().flat_map(|at| [*at as u32, (*at >> 32) as u32]).collect(),
     }
 }
 

@@ -156,7 +156,7 @@ mod tests {
         ((0..=rows).map(|row| (row * stored) as i32).collect(), col_idx)
     }
 
-    fn index<'a>(row_ptr: &'a [i32], col_idx: &'a [i32], columns: usize) -> BlockIndex<'a> {
+    fn index<'a>(row_ptr: &'a [i64], col_idx: &'a [i32], columns: usize) -> BlockIndex<'a> {
         let rows = 64 * (row_ptr.len() - 1);
         BlockIndex { rows, cols: 64 * columns, block: (64, 64), row_ptr, col_idx, block_idx: None }
     }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn similar_neighbours_stay_in_one_group() {
         // Bands: row i stores columns i / 2 and the next three.
-        let row_ptr: Vec<i32> = (0..=32).map(|row| 4 * row).collect();
+        let row_ptr: Vec<i64> = (0..=32).map(|row| 4 * row).collect();
         let col_idx: Vec<i32> = (0..32).flat_map(|row| row / 2..row / 2 + 4).collect();
         let groups = group_similar_rows(&index(&row_ptr, &col_idx, 20), 2);
         assert_eq!(groups, (0..16).map(|pair| vec![2 * pair, 2 * pair + 1]).collect::<Vec<_>>());

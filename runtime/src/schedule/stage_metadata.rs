@@ -37,7 +37,7 @@ impl StageMetadata {
 
     pub(super) fn new(packing: &StagePacking, index: &BlockIndex<'_>) -> Self {
         let mut metadata = Self { words: vec![], groups: vec![0] };
-        let block_rows: Vec<&[i32]> = index.row_ptr.windows(2).collect();
+        let block_rows: Vec<&[i64]> = index.row_ptr.windows(2).collect();
         for rows in block_rows.chunks(packing.pack as usize) {
             let mut stored: Vec<StoredBlock> = vec![];
             for (row, ends) in rows.iter().enumerate() {

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use bsr_codegen::{Plan, TileScheduler};
+use bsr_codegen::{IndexWidth, Plan, TileScheduler};
 
 use super::{BlockIndex, Role, StageMetadata, WorkLists, WorkPlan, WorkTile};
 use crate::Structure;
@@ -233,4 +233,11 @@ fn without_long_rows_or_many_columns_nothing_else_is_divided() {
         let work = |plan| WorkPlan::new(plan, &structure, n, 132);
         assert_eq!(work(&long), work(&auto), "{text}");
     }
+}
+
+#[test]
+fn row_pointers_have_the_width_that_the_kernel_reads() {
+    let row_ptr = [0, 3 << 30, (5 << 32) + 7];
+    assert_eq!(super::pointers(&row_ptr[..2], IndexWidth::I32), [0, 3 << 30]);
+    assert_eq!(super::pointers(&row_ptr, IndexWidth::I64), [0, 0, 3 << 30, 0, 7, 5]);
 }

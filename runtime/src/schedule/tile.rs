@@ -70,7 +70,7 @@ pub(super) fn in_rows<'t, T: 't, W: AsRef<[u32]>>(
 }
 
 /// The tiles of the first column, one a row slice, with their costs.
-pub(super) fn tile_rows(cluster_tile: &ClusterTile, row_ptr: &[i32], m: usize) -> Vec<(WorkTile, u64)> {
+pub(super) fn tile_rows(cluster_tile: &ClusterTile, row_ptr: &[i64], m: usize) -> Vec<(WorkTile, u64)> {
     let mut tiles = vec![];
     for (block_row, ends) in row_ptr.windows(2).enumerate() {
         let (first, blocks) = (ends[0] as u32, (ends[1] - ends[0]) as u32);

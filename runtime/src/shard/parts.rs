@@ -96,7 +96,7 @@ fn gather_rows<T: Element>(shards: &[Bsr<T>]) -> Result<Bsr<T>, Refusal> {
     let rows = shards.iter().map(Bsr::rows).sum();
     let (mut row_ptr, mut col_idx, mut values) = (vec![0], Vec::new(), Vec::new());
     for shard in shards {
-        let before = col_idx.len() as i32;
+        let before = col_idx.len() as i64;
         row_ptr.extend(shard.row_ptr()[1..].iter().map(|at| before + at));
         col_idx.extend_from_slice(shard.col_idx());
         values.extend_from_slice(shard.values());
@@ -114,7 +114,7 @@ fn gather_cols<T: Element>(shards: &[Bsr<T>], sharding: &Sharding) -> Result<Bsr
                 values.extend_from_slice(shard.block_values(block));
             }
         }
-        row_ptr.push(col_idx.len() as i32);
+        row_ptr.push(col_idx.len() as i64);
     }
     Bsr::new(shards[0].rows(), cols, shards[0].block(), row_ptr, col_idx, values)
 }

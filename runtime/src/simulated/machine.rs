@@ -103,7 +103,7 @@ impl Machine for Simulator {
         } else {
             let work = WorkLists::new(plan, structure, along, self.clusters);
             let (columns, blocks) = match plan.reads_block_columns() {
-                true => (structure.transposed().col_idx(), structure.transposed().block_idx()),
+                true => (structure.by_columns().col_idx(), structure.by_columns().block_idx()),
                 false => (structure.col_idx(), &[][..]),
             };
             (work.grid, made(sim, &work, [columns, blocks]))

@@ -144,7 +144,7 @@ pub(super) fn kernels<V: Element, T: Element>(
     let text =
         format!("bm = {bm}, bn = 1, bk = {bk}, mma = scalar, {types}, b_layout = col, c_layout = col, lanes = {lanes}");
     let spec: KernelSpec = text.parse().map_err(|error| Refusal::of(&text, error))?;
-    let plan = Plan::new(&spec).map_err(|error| Refusal::of(&text, error))?;
+    let plan = Plan::new(&spec.counting(structure.nnzb() as u64)).map_err(|error| Refusal::of(&text, error))?;
     Ok((plan, module))
 }
 

@@ -2,13 +2,13 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, IndexWidth};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::error::WriteProblem;
 use super::file::Out;
-use super::layout::{padded, signed};
+use super::layout::{padded, pointers, signed};
 use crate::{Bsr, Element, Permutation};
 
 /// Writes `matrix` as `scipy.sparse.save_npz` writes a `bsr_array`.
@@ -19,7 +19,6 @@ pub(super) fn write<T: Element>(
 ) -> Result<(), WriteProblem> {
     let (rows, cols) = padded(matrix);
     let ((bm, bk), nnzb) = (matrix.block(), matrix.nnzb());
-    let ints = |values: &[i32]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
     let pair = |sides: [usize; 2]| -> Vec<u8> { sides.iter().flat_map(|&v| (v as u64).to_le_bytes()).collect() };
     let text = |text: &str| (format!("|S{}", text.len()), text.as_bytes().to_vec());
 
@@ -28,10 +27,11 @@ pub(super) fn write<T: Element>(
     archive.member("format", &kind, &[], |out| out.write_all(&format), format.len())?;
     archive.member("_is_array", "|b1", &[], |out| out.write_all(&[1]), 1)?;
     archive.member("shape", "<i8", &[2], |out| out.write_all(&pair([rows, cols])), 16)?;
-    let lists = [("indptr", matrix.row_ptr()), ("indices", matrix.col_idx())];
-    for (name, list) in lists {
-        let bytes = ints(list);
-        archive.member(name, "<i4", &[list.len()], |out| out.write_all(&bytes), bytes.len())?;
+    let (width, starts) = pointers(matrix.row_ptr());
+    let columns: Vec<u8> = matrix.col_idx().iter().flat_map(|column| column.to_le_bytes()).collect();
+    for (name, width, bytes) in [("indptr", width, starts), ("indices", IndexWidth::I32, columns)] {
+        let (kind, length) = (format!("<i{}", width.bytes()), bytes.len() / width.bytes() as usize);
+        archive.member(name, &kind, &[length], |out| out.write_all(&bytes), bytes.len())?;
     }
     let is_f64 = T::DTYPE == Dtype::F64;
     let data = |out: &mut dyn Write| {

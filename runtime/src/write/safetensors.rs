@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
-use bsr_codegen::Dtype;
+use bsr_codegen::{Dtype, IndexWidth};
 use safetensors::tensor::{Dtype as Kind, TensorInfo};
 use serde_json::{Map, Value};
 
 use super::error::WriteProblem;
 use super::file::Out;
-use super::layout::{padded, signed};
+use super::layout::{padded, pointers, signed};
 use crate::{Bsr, Element, Permutation};
 
 /// Writes `matrix` as the tensors that a `torch.sparse_bsr_tensor` is made of.
@@ -36,7 +36,9 @@ pub(super) fn write<T: Element>(
     if is_widest {
         header.add("values", kind, shape.clone());
     }
-    header.add("crow_indices", Kind::I32, vec![matrix.row_ptr().len()]);
+    let (width, starts) = pointers(matrix.row_ptr());
+    let of_starts = if width == IndexWidth::I64 { Kind::I64 } else { Kind::I32 };
+    header.add("crow_indices", of_starts, vec![matrix.row_ptr().len()]);
     header.add("col_indices", Kind::I32, vec![matrix.col_idx().len()]);
     if !is_widest {
         header.add("values", kind, shape);
@@ -58,9 +60,8 @@ pub(super) fn write<T: Element>(
     if is_widest {
         values(out)?;
     }
-    for list in [matrix.row_ptr(), matrix.col_idx()] {
-        list.iter().try_for_each(|v| out.write_all(&v.to_le_bytes()))?;
-    }
+    out.write_all(&starts)?;
+    matrix.col_idx().iter().try_for_each(|column| out.write_all(&column.to_le_bytes()))?;
     if !is_widest {
         values(out)?;
     }

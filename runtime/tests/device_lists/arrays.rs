@@ -149,7 +149,7 @@ fn the_transposed_index_is_that_of_the_host() {
         let columns: Vec<u32> = structure.col_idx().iter().map(|column| *column as u32).collect();
         let block_columns = structure.block_cols() as u32;
         let (by_column, row_of, block_of) = transposed(&rows, &columns, block_columns, columns.len() as u32, ctas);
-        let host = structure.transposed();
+        let host = structure.transposed().unwrap();
         let words = |list: &[i32]| list.iter().map(|word| *word as u32).collect::<Vec<_>>();
         let meant: Vec<_> = host.row_ptr().windows(2).map(|e| (e[0] as u32, (e[1] - e[0]) as u32)).collect();
         assert_eq!((by_column, row_of, block_of), (meant, words(host.col_idx()), words(host.block_idx())), "{word}");

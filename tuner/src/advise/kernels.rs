@@ -25,7 +25,7 @@ const SMALL: Ways = &[&[(", mma = scalar", 1), (", mma = scalar, lanes = 16", 1)
 /// # Errors
 /// Why none takes the block, in a line.
 pub fn kernels((bm, bk): (usize, usize), n: usize, dtype: Dtype) -> Result<Vec<Plan>, String> {
-    let is_small = bm.max(bk) <= 8;
+    let is_small = bm.max(bk) <= KernelSpec::SMALL_BLOCK as usize;
     let (ways, widths) = match dtype {
         Dtype::F32 | Dtype::F64 if is_small => (SMALL, &NARROW[..]),
         Dtype::F64 => (DOUBLE, &WIDTHS[..]),

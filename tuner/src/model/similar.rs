@@ -26,7 +26,7 @@ pub(super) fn structure(features: &Features, (rows, cols): (usize, usize), block
     let lengths = lengths(features);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let block_cols = cols.div_ceil(block.1.max(1)).max(1);
-    let (mut row_ptr, mut col_idx) = (vec![0_i32], vec![]);
+    let (mut row_ptr, mut col_idx) = (vec![0_i64], vec![]);
     for rows in lengths.chunks(GROUP) {
         let stored: usize = rows.iter().sum();
         let longest = rows.iter().copied().max().unwrap_or(0);
@@ -37,7 +37,7 @@ pub(super) fn structure(features: &Features, (rows, cols): (usize, usize), block
                 random.some(pool.len(), *length).into_iter().map(|at| pool[at] as i32).collect();
             columns.sort_unstable();
             col_idx.extend(columns);
-            row_ptr.push(col_idx.len() as i32);
+            row_ptr.push(col_idx.len() as i64);
         }
     }
     Structure::new(rows, cols, block, row_ptr, col_idx).or_else(|_| Structure::empty(rows, cols, block)).ok()

@@ -3,7 +3,7 @@
 use crate::golden::{golden_in, golden_refusals};
 use crate::planning::plan;
 use crate::ptxas;
-use bsr_codegen::{Argument, Plan, Problem, TileScheduler};
+use bsr_codegen::{Argument, IndexWidth, KernelSpec, Op, Plan, Problem, TileScheduler};
 
 const ACCEPTED: [&str; 14] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64",
@@ -131,6 +131,21 @@ fn launches() {
     let number = |name: &str| launch.parameters.iter().find(|of| of.name == name).map(|of| of.argument);
     assert_eq!(number("block_rows"), Some(Argument::Number(334)));
     assert_eq!(number("row_ptr"), Some(Argument::RowPtr));
+}
+
+/// Row pointers are as wide as the number of blocks asks for, or as a spec says.
+#[test]
+fn row_pointers_count_the_blocks() {
+    let spec: KernelSpec = ACCEPTED[0].parse().unwrap();
+    let width = |spec: KernelSpec, blocks: u64| spec.counting(blocks).row_ptr;
+    assert_eq!(width(spec, 1 << 31), IndexWidth::I32);
+    assert_eq!(width(spec, (1 << 32) - 1), IndexWidth::I32);
+    assert_eq!(width(spec, 1 << 32), IndexWidth::I64);
+    assert_eq!(width(spec.row_ptr(IndexWidth::I64), 1), IndexWidth::I64);
+    assert!(Plan::new(&spec.counting(1 << 40)).is_ok());
+    // Others have no such pointers: their launches say what there are too many of.
+    assert_eq!(width(spec.bm(9), 1 << 32), IndexWidth::I32);
+    assert_eq!(width(spec.op(Op::Sdd), 1 << 32), IndexWidth::I32);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn structure(graph: &[[u32; 2]], nodes: usize, features: usize) -> Result<Struct
     for node in 0..nodes {
         row_ptr[node + 1] += row_ptr[node] + 1;
     }
-    let mut next: Vec<usize> = row_ptr[..nodes].iter().map(|start: &i32| *start as usize).collect();
+    let mut next: Vec<usize> = row_ptr[..nodes].iter().map(|start: &i64| *start as usize).collect();
     let mut col_idx = vec![0; row_ptr[nodes] as usize];
     let mut put = |node: u32, column: u32| {
         col_idx[next[node as usize]] = column as i32;

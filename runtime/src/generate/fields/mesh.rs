@@ -65,9 +65,8 @@ impl Grid {
         let (mut row_ptr, mut col_idx) = (Vec::with_capacity(self.len() + 1), Vec::new());
         row_ptr.push(0);
         for point in 0..self.len() {
-            // The caller has checked that blocks fit 31 bits.
             col_idx.extend(self.offsets(stencil, self.place(point)).map(|(column, _)| column as i32));
-            row_ptr.push(col_idx.len() as i32);
+            row_ptr.push(col_idx.len() as i64);
         }
         let structure = Structure::new(self.len() * B, self.len() * B, (B, B), row_ptr, col_idx)?;
         let mut values = vec![[[0.0; B]; B]; structure.nnzb()];

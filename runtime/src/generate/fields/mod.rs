@@ -125,7 +125,7 @@ impl Field {
         let block = self.block();
         let rows = points.into_iter().fold(1, usize::saturating_mul);
         let blocks = rows.saturating_mul(most);
-        check_offsets(blocks, block).map_err(|refusal| refusal.help("ask for a smaller one"))?;
+        check_offsets(blocks, (block, block)).map_err(|refusal| refusal.help("ask for a smaller one"))?;
         let bytes = (blocks as u64).saturating_mul((block as u64).saturating_mul(block as u64).saturating_mul(8));
         memory::check_memory(&[("values", bytes), ("indices", 12 * blocks as u64), ("rows", 64 * rows as u64)])
     }

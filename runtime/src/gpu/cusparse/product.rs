@@ -10,6 +10,7 @@ use super::descriptors::{DenseMatrix, SparseMatrix, SquareBlocks, check, pointer
 use super::ell::Ell;
 use super::{Cusparse, Format};
 use crate::Element;
+use crate::bsr::narrow_row_ptr;
 use crate::gpu::{DeviceBsr, DeviceBuffer, DeviceDense, GpuError, Plain, StreamRef};
 
 /// C = A * B with A in one of the library's formats; C is its own.
@@ -51,7 +52,7 @@ impl<T: Element + Plain> SparseProduct<T> {
         let c = DeviceDense::zeros(device, m, n, b.layout())?;
         let (sparse, index, padded) = match format {
             Format::Bsr => {
-                let offsets = DeviceBuffer::from_slice(device, structure.row_ptr())?;
+                let offsets = DeviceBuffer::from_slice(device, &narrow_row_ptr(structure.row_ptr())?)?;
                 let places = [offsets.ptr(), a.col_idx().ptr(), a.values().ptr()];
                 (SparseMatrix::bsr(blocks, places, T::DTYPE)?, vec![offsets], None)
             }

@@ -6,6 +6,7 @@ use super::error::not_owned;
 use super::kernels::ListKernels;
 use super::shape::PatternShape;
 use crate::Structure;
+use crate::bsr::narrow_row_ptr;
 use crate::gpu::buffer::{DeviceBuffer, DevicePtr, Plain};
 use crate::gpu::device::Device;
 use crate::gpu::error::GpuError;
@@ -34,7 +35,7 @@ struct Mask {
 
 impl Arrays {
     pub(super) fn upload(device: &Device, structure: &Structure, capacity: usize) -> Result<Self, GpuError> {
-        let row_ptr = DeviceBuffer::from_slice(device, structure.row_ptr())?;
+        let row_ptr = DeviceBuffer::from_slice(device, &narrow_row_ptr(structure.row_ptr())?)?;
         let mut columns = structure.col_idx().to_vec();
         columns.resize(capacity, 0);
         Ok(Self { index: Index::I32(row_ptr, DeviceBuffer::from_slice(device, &columns)?), mask: None })
@@ -93,7 +94,7 @@ impl Arrays {
     pub(super) fn replace(&self, structure: &Structure, stream: StreamRef<'_>) -> Result<(), GpuError> {
         match &self.index {
             Index::I32(row_ptr, col_idx) if self.mask.is_none() && !row_ptr.is_foreign() => {
-                write(row_ptr, structure.row_ptr(), stream)?;
+                write(row_ptr, &narrow_row_ptr(structure.row_ptr())?, stream)?;
                 write(col_idx, structure.col_idx(), stream)
             }
             _ => Err(not_owned().into()),

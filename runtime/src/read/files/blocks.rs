@@ -38,7 +38,7 @@ impl Blocks {
                 }
                 moves.push((from, col_idx.len() - 1));
             }
-            row_ptr.push(col_idx.len() as i32);
+            row_ptr.push(col_idx.len() as i64);
         }
         let structure = Structure::new(rows, cols, block, row_ptr, col_idx).map_err(ReadProblem::Refused)?;
         if moves.iter().all(|(from, to)| from == to) {

@@ -27,7 +27,11 @@ impl Arrays {
     fn new(structure: &Structure, capacity: usize) -> Self {
         let (rows, cols, block) = (structure.rows(), structure.cols(), structure.block());
         let shape = PatternShape { rows, cols, block, capacity };
-        Self { shape, row_ptr: structure.row_ptr().to_vec(), col_idx: structure.col_idx().to_vec() }
+        Self {
+            shape,
+            row_ptr: structure.row_ptr().iter().map(|at| *at as i32).collect(),
+            col_idx: structure.col_idx().to_vec(),
+        }
     }
 }
 

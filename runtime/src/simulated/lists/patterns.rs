@@ -225,10 +225,10 @@ fn fault_of_transpose(
     let Ok(structure) = pattern.structure(64 * rows, 64 * cols, (64, 64), 5) else {
         return Ok(Some(format!("{what} has no pattern")));
     };
-    let (host, stored) = (structure.transposed(), structure.nnzb());
+    let (host, stored) = (structure.by_columns(), structure.nnzb());
     let words = |list: &[i32]| list.iter().map(|word| word.cast_unsigned()).collect::<Vec<_>>();
-    let ends = host.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]).collect::<Vec<_>>();
-    let want = [words(&ends), words(host.col_idx()), words(host.block_idx())];
+    let ends = host.row_ptr().windows(2).flat_map(|ends| [ends[0] as u32, (ends[1] - ends[0]) as u32]);
+    let want = [ends.collect(), words(host.col_idx()), words(host.block_idx())];
     let without = [vec![0; 2 * cols], vec![u32::MAX; stored], vec![u32::MAX; stored]];
     for (capacity, want) in [(stored, want), (stored - 1, without)] {
         let mut memory = GlobalMemory::new();
@@ -283,12 +283,12 @@ fn fault_of_mask(
     stream.launch(of_rows, grid(of_rows), &[mask, counts], &numbers[..2])?;
     stream.launch(of_columns, grid(of_columns), &[mask, counts, row_ptr, col_idx], &numbers)?;
     let findings = stream.findings();
-    let same = |id: BufferId, host: &[i32]| {
-        let found = words(&memory, id);
-        found.iter().zip(host).all(|(found, host)| *found == host.cast_unsigned())
+    let same = |id: BufferId, host: &mut dyn Iterator<Item = u32>| {
+        words(&memory, id).into_iter().zip(host).all(|(found, host)| found == host)
     };
     let kept = structure.nnzb().min(capacity);
-    let differs = !same(row_ptr, structure.row_ptr()) || !same(col_idx, &structure.col_idx()[..kept]);
+    let differs = !same(row_ptr, &mut structure.row_ptr().iter().map(|at| *at as u32))
+        || !same(col_idx, &mut structure.col_idx()[..kept].iter().map(|column| column.cast_unsigned()));
     Ok(fault(findings, differs, &what))
 }
 
@@ -306,8 +306,8 @@ pub(super) fn words(memory: &GlobalMemory, id: BufferId) -> Vec<u32> {
 impl Stream<'_> {
     /// First block and number of blocks of every row of a pattern, and its columns.
     pub(super) fn index(&mut self, structure: &Structure) -> (BufferId, BufferId) {
-        let ends = structure.row_ptr().windows(2).flat_map(|ends| [ends[0], ends[1] - ends[0]]);
-        let rows = self.upload(ends.map(|word| word.cast_unsigned()).collect::<Vec<_>>());
+        let ends = structure.row_ptr().windows(2).flat_map(|ends| [ends[0] as u32, (ends[1] - ends[0]) as u32]);
+        let rows = self.upload(ends.collect::<Vec<_>>());
         (rows, self.upload(structure.col_idx().iter().map(|word| word.cast_unsigned())))
     }
 }

@@ -114,3 +114,16 @@ fn offsets_beyond_32_bits_are_refused() {
     let one_less: Vec<i32> = row_ptr.into_iter().map(|end| end.min(2047)).collect();
     assert!(Structure::new(1 << 30, 2, (1 << 20, 1), one_less, columns(2047)).is_ok());
 }
+
+#[test]
+fn row_pointers_may_have_64_bits() {
+    let narrow = Structure::new(3, 7, (2, 3), vec![0, 2, 4], vec![0, 2, 1, 2]).unwrap();
+    let wide = |end: i64| Structure::new(3, 7, (2, 3), vec![0, 2, end], vec![0, 2, 1, 2]);
+    assert_eq!(wide(4).unwrap(), narrow);
+    assert_eq!(narrow.row_ptr(), [0_i64, 2, 4]);
+    // The lower half alone would be right.
+    let refused = wide(4 + (1 << 32)).unwrap_err().to_string();
+    assert!(refused.contains("4294967300 stored blocks, but col_idx has 4 entries"), "{refused}");
+    let refused = wide(i64::MIN).unwrap_err().to_string();
+    assert!(refused.contains("-9223372036854775808 is less than"), "{refused}");
+}

@@ -8,7 +8,7 @@ use crate::spec::Key;
 use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 
 /// Most rows and columns of a block.
-const MOST_SIDE: u32 = 8;
+const MOST_SIDE: u32 = KernelSpec::SMALL_BLOCK;
 /// Most columns of B that a CTA multiplies a block with: the sums of a thread.
 const MOST_COLUMNS: u32 = 16;
 /// Threads of a CTA.
