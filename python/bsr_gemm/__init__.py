@@ -8,7 +8,7 @@ Matrices    from_dense, from_field, BsrMatrix, Pattern, DevicePattern
 Products    w @ x, matmul, bsr_gemm, linear, ffn, sddmm, linear_batch, Batch
 Systems     solve: conjugate gradients, BiCGStab and GMRES
 Attention   attention, block_sparse_attention, flex_attention, AttentionMask, DeviceMask, simulate_attention
-            attention_varlen, attention_workspace, paged_attention, PageTable, quantise_attention, ValuesByColumn
+            attention_varlen, attention_workspace, paged_attention, PageTable, quantise_attention, ValuesByColumn, ValuePages
 Layers      nn.BlockSparseLinear, nn.BlockSparseMLP, nn.sparsify_ (with PyTorch)
 Models      bsr_gemm.transformers, bsr_gemm.stk: names of other libraries (with these, or with PyTorch)
 Kernels     kernel, Kernel, Bsr, Dense, Rows, Cols, simulate
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ._lib._device_masks import DeviceMask
     from ._lib._device_patterns import DevicePattern
     from ._lib._flex import flex_attention
+    from ._lib._float8_pages import ValuePages
     from ._lib._float8_values import ValuesByColumn
     from ._lib._pages import PageTable, paged_attention
     from ._lib._sanitize import SanitizeError, SanitizeReport, TensorMap, sanitize
@@ -74,6 +75,7 @@ __all__ = [
     "Simulation",
     "TensorMap",
     "Sweep",
+    "ValuePages",
     "ValuesByColumn",
     "__version__",
     "attention",
@@ -133,6 +135,7 @@ _LATER = {
     "attention_varlen": "._lib._sequences",
     "block_sparse_attention": "._lib._block_sparse",
     "quantise_attention": "._lib._attention_float8",
+    "ValuePages": "._lib._float8_pages",
     "ValuesByColumn": "._lib._float8_values",
     "flex_attention": "._lib._flex",
     "PageTable": "._lib._pages",

@@ -352,6 +352,28 @@ def test_divided_keys(device) -> None:
         assert close(runs[1].result, runs[0].result.double()) < 5e-3
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_launch_that_begins_early_computes_the_same(device) -> None:
+    mask = Mask.causal((150, 150), (64, 64))
+    attend = torch.compile(bsr.attention, backend="aot_eager", fullgraph=True)
+    for seed in range(3):
+        # Written by the kernel ahead of the attention.
+        q, k, v = (x + seed for x in tensors((1, 4, 2, 64), 150, 150, torch.bfloat16, device=device))
+        whole = bsr.attention(q, k, v, mask, lse=True)
+        for attention in (bsr.attention, attend):
+            found = attention(q, k, v, mask, lse=True, pdl=True)
+            assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, whole))
+        inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+        bsr.attention(*inputs, mask, pdl=True).sum().backward()
+        assert all(x.grad.isfinite().all() for x in inputs)
+    if device == "cpu":
+        run = bsr.simulate_attention(q[:, :1], k[:, :1], v[:, :1], mask, pdl=True)
+        assert run.findings == [] and close(run.result, whole[0][:, :1].double()) < 1e-2
+    for pdl in (1, "on", None):
+        with pytest.raises(bsr.Error, match="pdl = .*\n  help: True, or False"):
+            bsr.attention(q, k, v, pdl=pdl)
+
+
 def test_masks_are_made_of_arrays_rules_and_pairs(rng) -> None:
     pairs = causal_pairs(45, 45).numpy()
     rule, of_pairs = Mask.causal((45, 45), (16, 8)), Mask.from_pairs(pairs, (16, 8))

@@ -33,7 +33,7 @@ def test_gpus_that_are_no_hopper_have_kernels_of_mma_sync(monkeypatch, capabilit
     for words in ("mma = mma_sync", f"arch = {arch}", "bm = 128", "sinks = on", score):
         assert words in kernel.spec
     with pytest.raises(bsr.KernelError, match="attentions with mma = mma_sync have no `split`"):
-        _kernels.first_planned(_attention_choice.specs(mask, of, of, of, None, "4"))
+        _kernels.first_planned(_attention_choice.specs(mask, of, of, of, None, "split = 4"))
 
 
 @pytest.mark.parametrize(

@@ -341,11 +341,11 @@ def test_masks_on_devices_are_launched(of) -> None:
 def test_divided_keys_are_a_kernel_of_their_own() -> None:
     mask = Mask.full((100, 100), (64, 64))
     how, tensors = (mask.key, None, 0.25, (), True), heads()
-    expected = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, None, 0.25, [], True, None, "auto")
-    for split in (None, "auto", "3"):
-        found = _attention_torch._attention_cuda(*tensors, None, *how, None, split)
+    expected = torch.ops.bsr_gemm.attention(*tensors, None, mask.key, None, 0.25, [], True, None, "split = auto")
+    for keys in (None, "split = auto", "split = 3, pdl = on"):
+        found = _attention_torch._attention_cuda(*tensors, None, *how, None, keys)
         assert torch.equal(found[0], expected[0])
-        assert torch.equal(_attention_launch.direct(*tensors, how, (), split)[0], expected[0])
+        assert torch.equal(_attention_launch.direct(*tensors, how, (), keys)[0], expected[0])
     specs = [spec for _, spec in _attention_launch._loaded]
     assert [spec.partition("split = ")[2].partition(",")[0] for spec in specs] == ["", "auto", "3"]
 

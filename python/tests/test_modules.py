@@ -64,6 +64,7 @@ _tuning
 _attention_torch
 _attention_known
 _float8_values
+_float8_pages
 _float8_blocks
 _attention_float8
 _attention_float8_known

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _arrays, _native
 from ._block_choice import DEFAULT
-from ._calls import Call, Layout, capped, described, spec_of, split_of
+from ._calls import Call, Layout, capped, described, keys_of, spec_of
 from ._kernels import Kernel, Simulation
 from ._masks import find
 
@@ -31,6 +31,7 @@ class _How(TypedDict, total=False):
     layout: Layout
     block: tuple[int, int] | None
     split: Literal["auto"] | int | None
+    pdl: bool
     sinks: Tensor | None
     scales: Sequence[Any] | None
     out: Tensor | None
@@ -66,6 +67,7 @@ def attention(
     layout: Layout = "bhsd",
     block: tuple[int, int] | None = None,
     split: Literal["auto"] | int | None = None,
+    pdl: bool = False,
     sinks: Tensor | None = None,
     scales: Sequence[Any] | None = None,
     out: Tensor | None = None,
@@ -95,6 +97,9 @@ def attention(
     Up to 16 queries it is ``"auto"`` unless given, and heads of ``q`` that share a head of ``k`` share tiles.
     On the CPU, and with a mask on a GPU, nothing is divided.
 
+    With ``pdl`` the kernel begins while the one ahead of it in its stream ends (programmatic dependent launch): it prepares itself, and reads
+    memory once that one is done. The result is the same.
+
     ``sinks`` are a logit of each head, in the units of a score, that takes part in the softmax of every query and has no value:
     the result is ``sum(exp(score) * v) / (exp(sink) + sum(exp(score)))``. They have a gradient.
 
@@ -114,10 +119,10 @@ def attention(
     if scales is not None or _is_float8(q):
         from . import _attention_float8_known
 
-        how = (causal, mask, score, softcap, scale, lse, layout, block, split, lse_base)
+        how = (causal, mask, score, softcap, scale, lse, layout, block, split, pdl, lse_base)
         return _attention_float8_known.attention(q, k, v, pattern, how, numbers, sinks, scales, (out, workspace))
     if out is None and workspace is None and isinstance(lse, bool) and not _arrays.in_graph():
-        how = (causal, mask, score, softcap, scale, lse, layout, block, split, lse_base)
+        how = (causal, mask, score, softcap, scale, lse, layout, block, split, pdl, lse_base)
         found = _known().attention(q, k, v, pattern, how, numbers, sinks)
         if found is not None:
             return found
@@ -126,9 +131,9 @@ def attention(
     from ._results import Results
 
     how = (causal, mask, capped(score, softcap))
-    call = _attention_torch.call_of(q, k, v, pattern, how, numbers, scale, layout, block, split_of(split), sinks)
+    call = _attention_torch.call_of(q, k, v, pattern, how, numbers, scale, layout, block, keys_of(split, pdl), sinks)
     results = Results(call.in_order(out), lse, lse_base, workspace)
-    return _attention_torch.attention(call, results, split_of(split), sinks)
+    return _attention_torch.attention(call, results, keys_of(split, pdl), sinks)
 
 
 def attention_workspace(
@@ -156,8 +161,8 @@ def attention_workspace(
     from . import _attention_torch
 
     how = (causal, mask, capped(score, softcap))
-    call = _attention_torch.call_of(q, k, v, pattern, how, numbers, scale, layout, block, split_of(split), sinks)
-    return _attention_torch.workspace(call, split_of(split), sinks)
+    call = _attention_torch.call_of(q, k, v, pattern, how, numbers, scale, layout, block, keys_of(split), sinks)
+    return _attention_torch.workspace(call, keys_of(split), sinks)
 
 
 def _is_float8(q: Any) -> bool:
@@ -187,6 +192,7 @@ def simulate_attention(
     layout: Layout = "bhsd",
     block: tuple[int, int] | None = None,
     split: Literal["auto"] | int | None = None,
+    pdl: bool = False,
     sinks: Tensor | None = None,
     scales: Sequence[Any] | None = None,
     seed: int = 0,
@@ -210,9 +216,9 @@ def simulate_attention(
         dtype, factors = torch.bfloat16, _attention_float8.factors_of(scales, call.q, call.k)
         given = of_heads is not None, _attention_float8.scale_word(factors)
         _attention_float8._block(call, factors)
-        kernel = Kernel(_attention_float8.spec_of_float8(call, found.block, split_of(split), *given))
+        kernel = Kernel(_attention_float8.spec_of_float8(call, found.block, keys_of(split, pdl), *given))
     else:
-        columns, how = (q.shape[-1], v.shape[-1]), (call.closure, split_of(split))
+        columns, how = (q.shape[-1], v.shape[-1]), (call.closure, keys_of(split, pdl))
         kernel = Kernel(spec_of(found.block, columns, _arrays.kind_of(q), *how, has_sinks=of_heads is not None))
     tensors = [described(tensor) for tensor in (call.q, call.k, call.v)]
     vectors = [described(vector) for vector in call.vectors]

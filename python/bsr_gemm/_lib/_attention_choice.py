@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from . import _arrays, _narrow
-from ._calls import spec_of
+from ._calls import divided, says_split, spec_of
 
 #: The compute capability whose kernels are of ``wgmma``; those of the others are of ``mma_sync``.
 HOPPER = (9, 0)
@@ -49,19 +49,19 @@ def _of_call(mask: Any, q: Tensor, k: Tensor, v: Tensor, *further: Any) -> tuple
 
 
 def candidates(
-    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split: str | None, has_sinks: bool
+    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, spec_keys: str | None, has_sinks: bool
 ) -> list[str]:
     """Kernels that the cost model is asked about: those of :func:`specs`, and other numbers of consumers."""
-    found = specs(mask, q, k, v, closure, split, has_sinks)
+    found = specs(mask, q, k, v, closure, spec_keys, has_sinks)
     if q.shape[2] <= FEW:
         return found
     columns, kind = (q.shape[3], v.shape[3]), _arrays.kind_of(q)
-    how = (mask.block, columns, kind, closure, split)
+    how = (mask.block, columns, kind, closure, spec_keys)
     return list(dict.fromkeys([*found, *(spec_of(*how, has_sinks=has_sinks, consumers=number) for number in (2, 3))]))
 
 
 def specs(
-    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split: str | None, has_sinks: bool = False
+    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, spec_keys: str | None, has_sinks: bool = False
 ) -> list[str]:
     """Specs by preference: the first one that is planned computes the attention, and the last one always is.
 
@@ -69,40 +69,42 @@ def specs(
     the keys of a tile are divided as far as GPUs have SMs for it; kernels of other GPUs than Hopper do neither. Where a row of blocks is no multiple of what two consumers
     compute, and neighbours store other keys, each consumer is a CTA of its own.
     """
-    taken = _taken.get(_of_call(mask, q, k, v, closure, split, has_sinks))
-    found = _preferred(mask, q, k, v, closure, split, has_sinks)
+    taken = _taken.get(_of_call(mask, q, k, v, closure, spec_keys, has_sinks))
+    found = _preferred(mask, q, k, v, closure, spec_keys, has_sinks)
     return found if taken is None else list(dict.fromkeys([taken, *found]))
 
 
 def _preferred(
-    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, split: str | None, has_sinks: bool
+    mask: Any, q: Tensor, k: Tensor, v: Tensor, closure: str | None, spec_keys: str | None, has_sinks: bool
 ) -> list[str]:
     queries, columns = q.shape[2], (q.shape[3], v.shape[3])
     if (capability := _capability(q)) not in (None, HOPPER):
         warps = (
-            spec_of(mask.block, columns, _arrays.kind_of(q), closure, split, has_sinks=has_sinks) + ", mma = mma_sync"
+            spec_of(mask.block, columns, _arrays.kind_of(q), closure, spec_keys, has_sinks=has_sinks)
+            + ", mma = mma_sync"
         )
         return [warps + arch for arch in _archs(capability)]
 
-    def spec(split: str | None, heads: int = 1, consumers: int | None = None, cluster: int | None = None) -> str:
+    def spec(spec_keys: str | None, heads: int = 1, consumers: int | None = None, cluster: int | None = None) -> str:
         kind = _arrays.kind_of(q)
-        how = (kind, closure, split, heads, has_sinks)
+        how = (kind, closure, spec_keys, heads, has_sinks)
         return spec_of(mask.block, columns, *how, consumers=consumers, cluster=cluster)
 
     if mask.block[0] < ROWS and not mask.on_device:
-        return _narrow.specs(mask, q, k, lambda heads, consumers: spec(split, heads, consumers))
+        return _narrow.specs(mask, q, k, lambda heads, consumers: spec(spec_keys, heads, consumers))
     if mask.on_device or queries > FEW:
         if mask.block[0] // ROWS % 2 == 0 or not _are_apart(mask) or not _fits_l2(k, v):
-            return [spec(split)]
-        if split is None and v.shape[3] % TWO_PARTS == 0 and _is_short_of_tiles(mask, q, SLICED):
-            return [spec(None, consumers=1, cluster=2), spec(None, consumers=1), spec(None)]
-        divided = split or ("auto" if _is_short_of_tiles(mask, q, LONG) and v.shape[3] <= WIDEST else None)
-        return list(dict.fromkeys([spec(divided, consumers=1), spec(split, consumers=1), spec(split)]))
+            return [spec(spec_keys)]
+        if not says_split(spec_keys) and v.shape[3] % TWO_PARTS == 0 and _is_short_of_tiles(mask, q, SLICED):
+            return [spec(spec_keys, consumers=1, cluster=2), spec(spec_keys, consumers=1), spec(spec_keys)]
+        is_short = _is_short_of_tiles(mask, q, LONG) and v.shape[3] <= WIDEST
+        shared = divided(spec_keys) if is_short else spec_keys
+        return list(dict.fromkeys([spec(shared, consumers=1), spec(spec_keys, consumers=1), spec(spec_keys)]))
     # A pattern for each head cannot be that of a tile of several.
     group = 1 if mask.per in ("head", "both") else q.shape[1] // k.shape[1]
     heads = min(group & -group, 1 << (ROWS // queries).bit_length() - 1)
-    divided = split or ("auto" if v.shape[3] <= WIDEST else None)
-    return list(dict.fromkeys([spec(divided, heads), spec(divided), spec(split)]))
+    shared = divided(spec_keys) if v.shape[3] <= WIDEST else spec_keys
+    return list(dict.fromkeys([spec(shared, heads), spec(shared), spec(spec_keys)]))
 
 
 def card(q: Tensor) -> tuple[str, tuple[int, int]]:

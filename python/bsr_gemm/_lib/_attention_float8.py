@@ -59,7 +59,7 @@ def _one(shape: Any, over: tuple[int, ...]) -> list[int]:
 def attention(
     call: Call,
     results: Results,
-    split: str | None,
+    spec_keys: str | None,
     sinks: Any,
     scales: Any,
     values: ValuesByColumn | None = None,
@@ -91,10 +91,10 @@ def attention(
         raise Error("an attention of float8 has no gradient\n  help: `detach()` the sinks")
     with torch.no_grad():
         if is_on_gpu(q):
-            out, sums = _on_gpu(call, factors, results, sinks, split, values, keep)
+            out, sums = _on_gpu(call, factors, results, sinks, spec_keys, values, keep)
         else:
             call.v = v if values is None else values.to_rows()
-            out, sums = _on_cpu(call, factors, results.wants_sums, sinks, split)
+            out, sums = _on_cpu(call, factors, results.wants_sums, sinks, spec_keys)
         out, sums = results.written(out, sums, True)
     out = call.as_given(out)
     return (out, sums) if results.wants_sums else out
@@ -114,7 +114,7 @@ def factors_of(scales: Any, q: Tensor, k: Tensor) -> list[Tensor] | None:
         raise Error("scales are no three\n  help: (of q, of k, of v): numbers, or tensors by head of k")
     if are_of_blocks(scales):
         return _float8_blocks.factors_of(scales, q, k)
-    shapes = ((), (k.shape[1],), (k.shape[0], k.shape[1]))
+    shapes = ((), (k.shape[1],), (q.shape[0], k.shape[1]))
     found = []
     for name, scale in zip("qkv", scales):
         factor = torch.as_tensor(scale, dtype=torch.float32, device=q.device)
@@ -123,7 +123,7 @@ def factors_of(scales: Any, q: Tensor, k: Tensor) -> list[Tensor] | None:
         if tuple(factor.shape) not in shapes:
             raise Error(
                 f"the scale of {name} is {list(factor.shape)}\n"
-                f"  help: one number, one for each of the {k.shape[1]} heads of k, or {k.shape[0]} problems x {k.shape[1]} heads"
+                f"  help: one number, one for each of the {k.shape[1]} heads of k, or {q.shape[0]} problems x {k.shape[1]} heads"
             )
         found.append(factor)
     return [factor.contiguous() for factor in torch.broadcast_tensors(*found)]
@@ -144,14 +144,16 @@ def dequantised(tensor: Tensor, factor: Tensor | None, heads: int, block: int = 
     return (wide.unflatten(1, (heads, -1)) * factor.expand(wide.shape[0], heads)[:, :, None, None, None]).flatten(1, 2)
 
 
-def _on_cpu(call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, split: Any) -> tuple[Tensor, Tensor]:
+def _on_cpu(
+    call: Call, factors: list[Tensor] | None, lse: bool, sinks: Any, spec_keys: str | None
+) -> tuple[Tensor, Tensor]:
     heads = call.k.shape[1]
     block = _attention_torch._found(call.q, call.k, call.key).block
     _check_factors(call, factors, block)
     rows = (block[0], block[1], block[1])
     wide = [dequantised(x, f, heads, b) for x, f, b in zip((call.q, call.k, call.v), factors or (None,) * 3, rows)]
     how = (call.key, call.closure, call.scale, list(call.numbers), lse)
-    out, sums = torch.ops.bsr_gemm.attention(*wide, sinks, *how, call.vectors, split)
+    out, sums = torch.ops.bsr_gemm.attention(*wide, sinks, *how, call.vectors, spec_keys)
     return out.to(torch.bfloat16), sums
 
 
@@ -168,10 +170,16 @@ def scale_word(scales: Any) -> str | None:
     return "block" if are_of_blocks(scales) else "tensor"
 
 
-def spec_of_float8(call: Call, block: tuple[int, int], split: str | None, has_sinks: bool, factors: str | None) -> str:
+def spec_of_float8(
+    call: Call, block: tuple[int, int], spec_keys: str | None, has_sinks: bool, factors: str | None
+) -> str:
     """The spec of a kernel; ``factors`` is the word of their key."""
     columns = call.q.shape[3], call.v.shape[3]
-    of_bf16 = spec_of(block, columns, "bf16", call.closure, split, has_sinks=has_sinks)
+    return in_float8(spec_of(block, columns, "bf16", call.closure, spec_keys, has_sinks=has_sinks), factors)
+
+
+def in_float8(of_bf16: str, factors: str | None) -> str:
+    """The spec of Q, K and V in float8 and O in bfloat16, of that of an attention in bfloat16."""
     scale = "" if factors is None else f", scale = {factors}"
     return of_bf16.replace("dtype = bf16", f"dtype = e4m3, out = bf16{scale}", 1)
 
@@ -181,7 +189,7 @@ def _on_gpu(
     factors: list[Tensor] | None,
     results: Results,
     sinks: Any,
-    split: Any,
+    spec_keys: str | None,
     values: ValuesByColumn | None,
     keep: Callable[[Any, Any], None] | None,
 ) -> tuple[Tensor, Tensor]:
@@ -207,7 +215,7 @@ def _on_gpu(
         return out.zero_(), _attention_torch._without_keys(sums, sinks)
     index = q.device.index
     with _gpu.OnDevice(index):
-        spec = spec_of_float8(call, mask.block, split, sinks is not None, scale_word(factors))
+        spec = spec_of_float8(call, mask.block, spec_keys, sinks is not None, scale_word(factors))
         loaded = launches._kernel(index, [spec])
         work = launches._work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape))
         of_v = by_column(v) if values is None else values.data

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import _attention_float8 as float8
 from . import _attention_known, _block_choice, _gpu, _sinks, _torch
-from ._calls import Call, capped, mask_of, split_of
+from ._calls import Call, capped, keys_of, mask_of
 from ._float8_values import ValuesByColumn, by_column
 from ._launch import _device, _stream
 from ._results import LOG2_E, Results
@@ -37,7 +37,8 @@ def attention(
 
     ``how`` is as in :func:`_attention_known.attention`, and ``given`` are the caller's tensors for O and a workspace.
     """
-    causal, mask, score, softcap, scale, lse, layout, block, split, base = how
+    causal, mask, score, softcap, scale, lse, layout, block, split, pdl, base = how
+    spec_keys = keys_of(split, pdl)
     pattern = None if pattern is None else mask_of(pattern)
     values = v if isinstance(v, ValuesByColumn) else None
     is_new = given[0] is None and given[1] is None
@@ -51,11 +52,11 @@ def attention(
     given_by_call = sinks is not None, float8.scale_word(scales)
 
     def specs(mask: Any, call: Call) -> list[str]:
-        return [float8.spec_of_float8(call, mask.block, split_of(split), *given_by_call)]
+        return [float8.spec_of_float8(call, mask.block, spec_keys, *given_by_call)]
 
     # There is one for each size of blocks.
     kernels = specs, lambda *_: None
-    what, further = (causal, mask, capped(score, softcap)), (split, *given_by_call)
+    what, further = (causal, mask, capped(score, softcap)), (spec_keys, *given_by_call)
     call = _block_choice.call_of(q, k, stand_in, pattern, what, numbers, scale, layout, block, further, kernels)
     results = Results(call.in_order(given[0]), lse, base, given[1])
 
@@ -66,7 +67,7 @@ def attention(
                     _known.clear()
                 _known[key] = Known(call, results, launch, counts)
 
-    return float8.attention(call, results, split_of(split), sinks, scales, values, keep)
+    return float8.attention(call, results, spec_keys, sinks, scales, values, keep)
 
 
 def _key(q: Any, k: Any, v: Any, pattern: Any, how: tuple, numbers: Any, sinks: Any, scales: Any) -> tuple | None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import _attention_launch, _attention_torch, _gpu, _sinks, _torch
-from ._calls import capped, mask_of, split_of
+from ._calls import capped, keys_of, mask_of
 from ._exact import exact
 from ._launch import _device, _stream
 from ._masks import find
@@ -34,7 +34,7 @@ def attention(
 ) -> Any:
     """The result of a call with plain tensors on one GPU; None of every other call.
 
-    ``how`` are causal, mask, score, softcap, scale, lse, layout, block, split and lse_base of :func:`bsr_gemm.attention`.
+    ``how`` are causal, mask, score, softcap, scale, lse, layout, block, split, pdl and lse_base of :func:`bsr_gemm.attention`.
     """
     if not _is_launch(q, k, v):
         return None
@@ -116,20 +116,21 @@ class Known:
         "mask",
         "rows_last",
         "settings",
-        "split",
+        "spec_keys",
         "vectors",
         "wants_sums",
         "where",
     )
 
     def __init__(self, q: Tensor, k: Tensor, v: Tensor, pattern: Any, how: tuple, numbers: Any, sinks: Any) -> None:
-        causal, mask, score, softcap, scale, lse, layout, block, split, base = how
+        causal, mask, score, softcap, scale, lse, layout, block, split, pdl, base = how
         what = (causal, mask, capped(score, softcap))
-        open_ = (block, split_of(split), sinks)
+        self.spec_keys = keys_of(split, pdl)
+        open_ = (block, self.spec_keys, sinks)
         call = _attention_torch.call_of(q, k, v, pattern, what, numbers, scale, layout, *open_)
         results = Results(None, lse, base)
         self.is_binary, self.wants_sums = results.is_binary, results.wants_sums
-        self.rows_last, self.split, self.where = layout == "bhsd", split_of(split), q.get_device()
+        self.rows_last, self.where = layout == "bhsd", q.get_device()
         #: The mask's key, the score's closure, the scale and the score's numbers.
         self.settings = (call.key, call.closure, call.scale, call.numbers)
         #: Of each vector of the score by which name it is given, in which type it is read, and its three dimensions.
@@ -176,9 +177,9 @@ class Known:
                 return out, sums
         tensors, vectors = self.of_kernels(q, k, v), self.wide(vectors)
         how = (*self.settings, wants_sums)
-        out, sums = _attention_torch._attention_cuda(*tensors, sinks, *how, vectors, self.split)
+        out, sums = _attention_torch._attention_cuda(*tensors, sinks, *how, vectors, self.spec_keys)
         further = (*vectors, *(() if sinks is None else (sinks,)))
-        ready = _attention_launch.ready(tensors, how, self.split, further)
+        ready = _attention_launch.ready(tensors, how, self.spec_keys, further)
         (out,) = self.of_kernels(out)
         if ready is not None:
             self.forward = ready[0], out.shape, out.stride(), tuple(tensors[0].shape[:3])

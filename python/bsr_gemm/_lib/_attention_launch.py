@@ -61,7 +61,7 @@ def direct(
     v: Tensor,
     how: tuple,
     further: Sequence[Tensor] = (),
-    split: str | None = None,
+    spec_keys: str | None = None,
     given: Any = None,
 ) -> tuple[Tensor, Tensor] | None:
     """The attention where tensors of these shapes were given before; None where they were not.
@@ -73,7 +73,7 @@ def direct(
     if workspace is not None:
         return None
     tensors = (q, k, v) if out is None else (q, k, v, out)
-    ready = _ready.get(_key(tensors, how, split, further))
+    ready = _ready.get(_key(tensors, how, spec_keys, further))
     places = None if ready is None else _places(tensors)
     if ready is None or places is None:
         return None
@@ -98,7 +98,7 @@ def attention(
     mask: Any,
     how: tuple,
     further: Sequence[Tensor] = (),
-    split: str | None = None,
+    spec_keys: str | None = None,
     has_sinks: bool = False,
     given: Any = None,
 ) -> tuple[Tensor, Tensor]:
@@ -111,7 +111,7 @@ def attention(
     with _gpu.OnDevice(index):
         operands = [_addressable(tensor) for tensor in (q, k, v)]
         result = _addressable(out)
-        loaded = _kernel(index, specs(mask, q, k, v, closure, split, has_sinks))
+        loaded = _kernel(index, specs(mask, q, k, v, closure, spec_keys, has_sinks))
         workspace = None if given is None else given[2]
         work = _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape), workspace is not None)
         read = [vector_of(vector) for vector in further]
@@ -128,7 +128,7 @@ def attention(
         elif workspace is None and all(tensor is given for tensor, given in zip(operands, (q, k, v))):
             of_results = tuple(out.shape), out.stride(), tuple(sums.shape)
             tensors = (q, k, v) if given is None or given[0] is None else (q, k, v, out)
-            _cache(_key(tensors, how, split, further), (launch, *of_results))
+            _cache(_key(tensors, how, spec_keys, further), (launch, *of_results))
     return out, sums
 
 
@@ -298,12 +298,12 @@ def _work_of(index: int, loaded: Any, mask: Any, q: tuple, v: tuple, brings_work
 
 
 def workspace(
-    q: Tensor, k: Tensor, v: Tensor, mask: Any, closure: str | None, split: str | None, has_sinks: bool
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, closure: str | None, spec_keys: str | None, has_sinks: bool
 ) -> int:
     """Elements of f32 of a workspace for such an attention."""
     index = q.device.index
     with _gpu.OnDevice(index):
-        loaded = _kernel(index, specs(mask, q, k, v, closure, split, has_sinks))
+        loaded = _kernel(index, specs(mask, q, k, v, closure, spec_keys, has_sinks))
         return _work_of(index, loaded, mask, tuple(q.shape), tuple(v.shape), True).workspace
 
 

@@ -33,14 +33,14 @@ def call_of(
     scale: float | None,
     layout: Any,
     block: tuple[int, int] | None,
-    split: str | None,
+    spec_keys: str | None,
     sinks: Any,
 ) -> Call:
     """The call, in blocks that are chosen where they are open."""
     if block is None and _torch.is_dynamo_compiling():
         block = _block_choice.DEFAULT
 
-    further = split, sinks is not None
+    further = spec_keys, sinks is not None
 
     def specs(mask: Any, call: Call) -> list[str]:
         return _attention_choice.candidates(mask, call.q, call.k, call.v, call.closure, *further)
@@ -53,7 +53,7 @@ def call_of(
     return _block_choice.call_of(q, k, v, pattern, how, numbers, scale, layout, block, further, *kernels)
 
 
-def attention(call: Call, results: Results, split: str | None, sinks: Any) -> Any:
+def attention(call: Call, results: Results, spec_keys: str | None, sinks: Any) -> Any:
     """The result of a call, and the logarithms of sums where they are wanted."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
     sinks = _sinks.read(sinks, q)
@@ -63,19 +63,19 @@ def attention(call: Call, results: Results, split: str | None, sinks: Any) -> An
     settings = (call.key, call.closure, call.scale, call.numbers, results.wants_sums or wants_gradient)
     if not wants_gradient and _is_launch(q, k, v):
         given = (results.out, results.sums, results.workspace) if results.given else None
-        out, sums = _attention_cuda(q, k, v, sinks, *settings, call.vectors, split, given)
+        out, sums = _attention_cuda(q, k, v, sinks, *settings, call.vectors, spec_keys, given)
     else:
         how = (*settings[:3], list(call.numbers), settings[4])
         if is_transformed():
-            out, sums = Attention.apply(q, k, v, sinks, (*how, split), *call.vectors)
+            out, sums = Attention.apply(q, k, v, sinks, (*how, spec_keys), *call.vectors)
         else:
-            out, sums = torch.ops.bsr_gemm.attention(q, k, v, sinks, *how, call.vectors, split)
+            out, sums = torch.ops.bsr_gemm.attention(q, k, v, sinks, *how, call.vectors, spec_keys)
     out, sums = results.written(out, sums, is_plain and not _torch.is_dynamo_compiling())
     out = call.as_given(out)
     return (out, sums) if results.wants_sums else out
 
 
-def workspace(call: Call, split: str | None, sinks: Any) -> int:
+def workspace(call: Call, spec_keys: str | None, sinks: Any) -> int:
     """Elements of f32 that CTAs of a call pass on to each other; none where it is no launch on a GPU."""
     q, k, v = _torch._cast(call.q.device.type, call.q, call.k, call.v)
     if not _is_launch(q, k, v) or 0 in (*q.shape, *v.shape):
@@ -84,7 +84,7 @@ def workspace(call: Call, split: str | None, sinks: Any) -> int:
 
     _check(q, k, v)
     found = _found(q, k, call.key)
-    return _attention_launch.workspace(q, k, v, found, call.closure, split, sinks is not None)
+    return _attention_launch.workspace(q, k, v, found, call.closure, spec_keys, sinks is not None)
 
 
 def _is_launch(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -148,14 +148,14 @@ def _places(q: Tensor, v: Tensor, lse: bool, given: Any = None) -> tuple[Tensor,
     return out, sums
 
 
-def _attention_fake(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None):
+def _attention_fake(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, spec_keys=None):
     _check(q, k, v)
     if not mask.startswith("every:"):
         _found(q, k, mask)
     return _places(q, v, lse)
 
 
-def _attention_cpu(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None):
+def _attention_cpu(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, spec_keys=None):
     _check(q, k, v)
     found = _found(q, k, mask)
     out, sums = _places(q, v, lse)
@@ -175,13 +175,13 @@ def _without_keys(sums: Tensor, sinks: Tensor | None) -> Tensor:
     return sums.fill_(-torch.inf) if sinks is None or sums.dim() < 3 else sums.copy_(sinks[:, None].expand_as(sums))
 
 
-def _attention_cuda(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, split=None, given=None):
+def _attention_cuda(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=None, spec_keys=None, given=None):
     from . import _attention_launch
 
     numbers = tuple(numbers)
     how = (mask, score, scale, numbers, lse)
     further = (*(vectors or ()), *(() if sinks is None else (sinks,)))
-    known = _attention_launch.direct(q, k, v, how, further, split, given)
+    known = _attention_launch.direct(q, k, v, how, further, spec_keys, given)
     if known is not None:
         return known
     _gpu.refuse_fork()
@@ -192,7 +192,7 @@ def _attention_cuda(q, k, v, sinks, mask, score, scale, numbers, lse, vectors=No
         return out, sums
     if k.shape[2] == 0:
         return out.zero_(), _without_keys(sums, sinks)
-    return _attention_launch.attention(q, k, v, out, sums, found, how, further, split, sinks is not None, given)
+    return _attention_launch.attention(q, k, v, out, sums, found, how, further, spec_keys, sinks is not None, given)
 
 
 def _attention_gradient_fake(do, dlse, q, k, v, o, lse, mask, score, scale, numbers, vectors=None, wanted=None):
@@ -352,7 +352,7 @@ def _refuse_changed(ctx: Any) -> None:
 operator(
     # PyTorch 2.11 leaves out trailing arguments that are their default, and then expects fewer gradients.
     "attention(Tensor q, Tensor k, Tensor v, Tensor? sinks, str mask, str? score, float scale, float[] numbers, bool lse,"
-    " Tensor[]? vectors, str? split) -> (Tensor, Tensor)",
+    " Tensor[]? vectors, str? spec_keys) -> (Tensor, Tensor)",
     _attention_fake,
     _attention_cpu,
     _attention_cuda,
@@ -377,15 +377,15 @@ class Attention(torch.autograd.Function):
     def forward(
         q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, how: tuple, *vectors: Tensor
     ) -> tuple[Tensor, Tensor]:
-        *settings, split = how
+        *settings, spec_keys = how
         attend = _attention_cuda if _is_launch(q, k, v) else torch.ops.bsr_gemm.attention
-        return attend(q, k, v, sinks, *settings, list(vectors), split)
+        return attend(q, k, v, sinks, *settings, list(vectors), spec_keys)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         q, k, v, sinks, how, *vectors = inputs
-        *settings, split = how
-        _keep(ctx, (q, k, v, sinks, *settings, vectors, split), output)
+        *settings, spec_keys = how
+        _keep(ctx, (q, k, v, sinks, *settings, vectors, spec_keys), output)
 
     backward = staticmethod(_backward_of_function)
 

@@ -105,13 +105,30 @@ class Call:
 _NUMBERS = tuple(str(number) for number in range(17))
 
 
-def split_of(split: str | int | None) -> str | None:
-    """Into how many parts the keys of a tile are divided, as a spec says it."""
-    if split is None or split == "auto":
-        return split
+def keys_of(split: str | int | None, pdl: bool = False) -> str | None:
+    """What a call says of its kernel, as keys of a spec: ``split = auto, pdl = on``; None where it says nothing."""
+    if not isinstance(pdl, bool):
+        raise Error(f"pdl = {pdl!r}\n  help: True, or False")
+    of_pdl = ["pdl = on"] if pdl else []
+    if split is None:
+        return "pdl = on" if pdl else None
+    if split == "auto":
+        return ", ".join(["split = auto", *of_pdl])
     if type(split) is int and 2 <= split <= 16:
-        return _NUMBERS[split]
+        return ", ".join(["split = " + _NUMBERS[split], *of_pdl])
     raise Error(f"split = {split!r}\n  help: 'auto', a number from 2 to 16, or None")
+
+
+def says_split(spec_keys: str | None) -> bool:
+    """Whether a call says how keys are divided."""
+    return spec_keys is not None and "split" in spec_keys
+
+
+def divided(spec_keys: str | None) -> str | None:
+    """The same keys with ``split = auto`` where they do not say how keys are divided."""
+    if says_split(spec_keys):
+        return spec_keys
+    return "split = auto" if spec_keys is None else f"split = auto, {spec_keys}"
 
 
 def capped(score: str | None, softcap: float | None) -> str | None:
@@ -135,15 +152,15 @@ def spec_of(
     columns: tuple[int, int],
     kind: str,
     closure: str | None,
-    split: str | None = None,
+    spec_keys: str | None = None,
     heads: int = 1,
     has_sinks: bool = False,
     page: int | None = None,
     consumers: int | None = None,
     cluster: int | None = None,
 ) -> str:
-    """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V, and so many
-    ``heads`` of Q share a tile. Each head may have a sink, K and V may be in pages of so many keys, and a CTA may have so many
+    """The spec of an attention with blocks of this size; ``columns`` are those of Q and K, and those of V, ``spec_keys`` what the call
+    says itself, and so many ``heads`` of Q share a tile. Each head may have a sink, K and V may be in pages of so many keys, and a CTA may have so many
     ``consumers``. CTAs of a ``cluster`` share the keys of a tile."""
     if kind not in ("f16", "bf16"):
         raise Error(
@@ -152,7 +169,7 @@ def spec_of(
         )
     score = "" if closure is None else f', score = "{closure}"'
     depth = "" if columns[0] == columns[1] else f", d = {columns[0]}"
-    parts = "" if split is None else f", split = {split}"
+    parts = "" if spec_keys is None else f", {spec_keys}"
     parts += "" if heads == 1 else f", pack_heads = {heads}"
     parts += ", sinks = on" if has_sinks else ""
     parts += "" if page is None else f", page = {page}"

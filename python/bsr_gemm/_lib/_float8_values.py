@@ -49,10 +49,7 @@ class ValuesByColumn:
 
     def to_rows(self) -> Tensor:
         """V again as problems x heads x keys x columns."""
-        problems, heads, keys, columns = self.shape
-        bytes_ = self.data.view(torch.uint8).reshape(problems, heads, columns, -1, 4, 2, 2)
-        by_rows = bytes_.permute(0, 1, 3, 5, 4, 6, 2).reshape(problems, heads, -1, columns)
-        return by_rows[:, :, :keys].contiguous().view(self.data.dtype)
+        return by_row(self.data, self.shape[2])
 
     def stand_in(self, layout: str) -> Tensor:
         """A tensor of V's sizes in the order of a layout, which takes no memory."""
@@ -74,3 +71,11 @@ def by_column(v: Tensor) -> Tensor:
     # Of a key its group, half, thread and which of two; of a place the group, thread, half and which of two.
     of_keys = bytes_.reshape(problems, heads, places // GROUP, 2, 4, 2, columns)
     return of_keys.permute(0, 1, 6, 2, 4, 3, 5).reshape(problems, heads, columns, places).view(v.dtype)
+
+
+def by_row(data: Tensor, keys: int) -> Tensor:
+    """Of what :func:`by_column` returns so many keys again: problems x heads x keys x columns."""
+    problems, heads, columns, _ = data.shape
+    bytes_ = data.view(torch.uint8).reshape(problems, heads, columns, -1, 4, 2, 2)
+    by_rows = bytes_.permute(0, 1, 3, 5, 4, 6, 2).reshape(problems, heads, -1, columns)
+    return by_rows[:, :, :keys].contiguous().view(data.dtype)
