@@ -358,7 +358,7 @@ def test_a_launch_that_begins_early_computes_the_same(device) -> None:
     attend = torch.compile(bsr.attention, backend="aot_eager", fullgraph=True)
     for seed in range(3):
         # Written by the kernel ahead of the attention.
-        q, k, v = (x + seed for x in tensors((1, 4, 2, 64), 150, 150, torch.bfloat16, device=device))
+        q, k, v = (x + seed for x in tensors((1, 4, 150, 64), 2, 150, torch.bfloat16, device=device))
         whole = bsr.attention(q, k, v, mask, lse=True)
         for attention in (bsr.attention, attend):
             found = attention(q, k, v, mask, lse=True, pdl=True)

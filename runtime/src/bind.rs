@@ -1,6 +1,8 @@
 //! What a launch passes as each parameter of its kernel. This is the only place that says what an [`Argument`] means at
 //! run time: every operation, on every machine, alone or in a batch, binds its parameters here.
 
+use std::sync::Arc;
+
 use arrayvec::ArrayVec;
 use bsr_codegen::epilogue::MOST_INPUTS;
 use bsr_codegen::{Argument, LaunchShape, Operand};
@@ -21,6 +23,7 @@ pub(crate) struct Slots<A> {
     scalars: ArrayVec<(usize, f32), MOST_INPUTS>,
     strides: ArrayVec<(usize, u64), MOST_INPUTS>,
     scale: Option<f32>,
+    list: Option<Arc<[u32]>>,
 }
 
 impl<A: Copy> Slots<A> {
@@ -30,6 +33,7 @@ impl<A: Copy> Slots<A> {
             scalars: ArrayVec::new_const(),
             strides: ArrayVec::new_const(),
             scale: None,
+            list: None,
         }
     }
 
@@ -51,6 +55,11 @@ impl<A: Copy> Slots<A> {
     /// The strides of the vector of a score's parameter `at`.
     pub(crate) fn strides(&mut self, at: usize, packed: u64) {
         self.strides.push((at, packed));
+    }
+
+    /// The work list of a launch that passes it by value.
+    pub(crate) fn list(&mut self, words: Arc<[u32]>) {
+        self.list = Some(words);
     }
 
     /// The scale of an attention.
@@ -98,6 +107,7 @@ pub(crate) fn bind<S: Session>(
             Argument::RowPtr => list(lists.tiles)?,
             Argument::WorkHead => list(lists.heads)?,
             Argument::Work => list(lists.tiles)?,
+            Argument::WorkList(_) => S::words(slots.list.clone().ok_or_else(missing)?),
             Argument::StageMetadata => list(lists.stage_metadata)?,
             Argument::Workspace => list(lists.workspace)?,
             Argument::Probes => list(lists.probes)?,

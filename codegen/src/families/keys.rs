@@ -117,6 +117,14 @@ pub(super) fn check(spec: &KernelSpec, target: Target, errors: &mut PlanErrors) 
             "op = attention, or drop `pack_heads`",
         ));
     }
+    if spec.work_list.is_some() && !spec.op.is_of_heads() {
+        errors.push(PlanError::new(
+            Key::WorkList.as_str(),
+            format!("op = {} has its work list in memory", spec.op),
+            "`work_list` is for attentions of few tiles, whose list fits the parameters of a launch",
+            "op = attention, or drop `work_list`",
+        ));
+    }
     if spec.split == SplitK::Long
         && (spec.batch.is_on() || spec.op.is_of_heads() || spec.schedule == Some(Schedule::Strided))
     {

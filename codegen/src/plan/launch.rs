@@ -42,6 +42,9 @@ pub enum Argument {
     WorkHead,
     /// The address of the work tiles.
     Work,
+    /// The whole work list by value, so many bytes: {bytes to the work tiles, bytes to the steps}, the first work tile of each CTA and the
+    /// end of the last one, the work tiles, the steps, zeros.
+    WorkList(u32),
     /// The address of memory that is zero before the first launch, for partial sums that one CTA computes for another;
     /// see [`SddmmTiles`].
     Workspace,
@@ -72,6 +75,7 @@ impl Parameter {
             Argument::WorkHead if op.is_of_heads() => {
                 "the first work tile of each CTA, and the end of the last one".to_owned()
             }
+            Argument::WorkList(_) => "the work list: where tiles and steps are, the first tile of each CTA, tiles, steps".to_owned(),
             Argument::Work if op == Op::Attention => {
                 "work tiles {query, head, problem, key head, first step, steps, steps of each consumer}".to_owned()
             }
@@ -116,6 +120,7 @@ impl Parameter {
         let name = self.name;
         match self.argument {
             Argument::Map(_) | Argument::Strided(_) => format!(".param .align 64 .b8 {name}[128]"),
+            Argument::WorkList(bytes) => format!(".param .align 16 .b8 {name}[{bytes}]"),
             Argument::Number(_) => format!(".param .u32 {name}"),
             Argument::Scalar(_) | Argument::Scale => format!(".param .f32 {name}"),
             Argument::Maps
@@ -144,6 +149,7 @@ impl Argument {
         match self {
             Self::Map(_) | Self::Strided(_) => 128,
             Self::Number(_) | Self::Scalar(_) | Self::Scale => 4,
+            Self::WorkList(bytes) => *bytes,
             _ => 8,
         }
     }

@@ -7,6 +7,8 @@ use super::{
 
 /// Most bytes of a kernel's parameters before PTX 8.1 (CUDA C++ Programming Guide, "`__global__` Function Parameters").
 const MOST_PARAMETER_BYTES: u32 = 4096;
+/// The same of a kernel with a work list among them, whose PTX is newer (CUDA 12.1).
+const MOST_WITH_LIST: u32 = 32_764;
 
 /// Sizes that are multiples of nothing, between lines that begin on 16 bytes, as those of any operand must.
 const PROBLEM: Problem = Problem { m: 1000, n: 999, k: 1001, nnzb: 17, lda: 1008, ldb: 1008, ldc: 1008, ldt: 1008 };
@@ -58,8 +60,9 @@ impl Plan {
             return refused("shared memory", format!("{shared_bytes} B; a CTA has {} B", arch.shared_bytes));
         }
         let bytes: u32 = shape.parameters.iter().map(|parameter| parameter.argument.bytes()).sum();
-        if bytes > MOST_PARAMETER_BYTES {
-            return refused("its parameters", format!("{bytes} B; a kernel has up to {MOST_PARAMETER_BYTES} B"));
+        let most = if self.spec().work_list.is_some() { MOST_WITH_LIST } else { MOST_PARAMETER_BYTES };
+        if bytes > most {
+            return refused("its parameters", format!("{bytes} B; a kernel has up to {most} B"));
         }
         match shape.check_maps(&self.problem_maps(&PROBLEM)) {
             Ok(()) => Ok(()),

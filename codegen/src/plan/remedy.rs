@@ -250,6 +250,7 @@ fn numbers(key: Key) -> Option<Vec<u32>> {
         Key::Cluster | Key::Vector => vec![1, 2, 4, 8],
         Key::Swizzle => vec![32, 64, 128],
         Key::Page => vec![16, 32, 64, 128, 256],
+        Key::WorkList => vec![256, 1024, 4096, 8192, 30_720],
         _ => return None,
     })
 }

@@ -94,6 +94,8 @@ keys! {
         "heads of Q that share a CTA tile of an attention", by_default "1";
     Pdl pdl: #[serde(default, skip_serializing_if = "is_default")] Pdl = (Pdl::Off) choice { Wgmma }
         "whether the kernel may start before the previous kernel in the stream has finished (programmatic dependent launch)";
+    WorkList work_list: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Wgmma }
+        "bytes of a launch's parameters that have the work list of an attention", by_default "a list in memory";
     Split split: #[serde(default, skip_serializing_if = "is_default")] SplitK = (SplitK::Off) choice { Wgmma MmaSync Wmma }
         "whether the K of a tile is divided among clusters (split-K): where this balances them (`auto`), for the longest tiles (`long`), or for every tile, into 2 to 16 parts";
     Epilogue epilogue: Epilogue = auto fact { Wgmma MmaSync Wmma Scalar }
@@ -126,7 +128,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Key {
     /// Keys of which the words of a plan say nothing where the plan decides: these words, and their fingerprints, are older.
-    const UNSAID: [Self; 6] = [Self::CtaM, Self::RowPtr, Self::Maxnreg, Self::OptLevel, Self::Tf32, Self::Load];
+    const UNSAID: [Self; 7] =
+        [Self::CtaM, Self::RowPtr, Self::Maxnreg, Self::OptLevel, Self::Tf32, Self::Load, Self::WorkList];
 }
 
 /// As a derived one, but for keys of which nothing is said.

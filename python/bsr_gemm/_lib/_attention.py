@@ -166,7 +166,12 @@ def attention_workspace(
 
 
 def _is_float8(q: Any) -> bool:
-    return "float8" in str(getattr(q, "dtype", ""))
+    return _is_of_float8(getattr(q, "dtype", None))
+
+
+@functools.cache
+def _is_of_float8(dtype: Any) -> bool:
+    return "float8" in str(dtype)
 
 
 @functools.cache

@@ -55,7 +55,7 @@ def attention(
         if isinstance(how[4], Tensor):
             return None
         known = Known(q, k, v, pattern, how, numbers, sinks)
-    vectors = [read_vector(numbers[name], dtype) for name, dtype, _ in known.vectors]
+    vectors = [read_vector(numbers[name], dtype) for name, dtype, _ in known.vectors] if known.vectors else []
     if sinks is not None:
         sinks = _sinks.read(sinks, q if known.rows_last else q.transpose(1, 2))
     is_recorded = torch.is_grad_enabled() and (
@@ -63,7 +63,7 @@ def attention(
         or k.requires_grad
         or v.requires_grad
         or (sinks is not None and sinks.requires_grad)
-        or any([vector.requires_grad for vector in vectors])
+        or (vectors and any([vector.requires_grad for vector in vectors]))
     )
     if is_recorded:
         found = KnownAttention.apply(known, q, k, v, sinks, *vectors)
@@ -139,7 +139,7 @@ class Known:
         found = find(call.key, (call.q.shape[2], call.k.shape[2]))
         #: A mask of the host; one on a device ends when the program has no other use of it.
         self.held = None if found.on_device else found
-        #: The launch, and shape and strides of O and shape of LSE.
+        #: The launch, shape and strides of O (no shape where they are those of Q), and shape of LSE.
         self.forward: tuple | None = None
         #: Launches of gradients by the strides of dO and by which vectors have one.
         self.backward: dict[tuple, tuple] = {}
@@ -162,18 +162,23 @@ class Known:
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, vectors: Sequence[Tensor], wants_sums: bool
-    ) -> tuple[Tensor, Tensor]:
-        """O, in the order of the call, and LSE."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """O, in the order of the call, and LSE, which may be None where it is not wanted."""
         if self.forward is not None and k.get_device() == v.get_device() == self.where == _device():
             at_q, at_k, at_v = q.data_ptr(), k.data_ptr(), v.data_ptr()
-            further = [vector.data_ptr() for vector in vectors]
+            further = [vector.data_ptr() for vector in vectors] if vectors else []
             if sinks is not None:
                 further.append(sinks.data_ptr())
-            if not (at_q | at_k | at_v) & 15 and not any([at & 15 for at in further]):
+            if not (at_q | at_k | at_v) & 15 and not (further and any([at & 15 for at in further])):
                 launch, shape, stride, of_sums = self.forward
-                out = q.new_empty_strided(shape, stride)
-                sums = torch.empty(of_sums if wants_sums else 0, dtype=torch.float32, device=q.device)
-                launch(at_q, at_k, at_v, out.data_ptr(), sums.data_ptr(), _stream(self.where), *further)
+                # What is alike in memory is allocated with one number less to read.
+                out = torch.empty_like(q) if shape is None else q.new_empty_strided(shape, stride)
+                if wants_sums:
+                    sums = torch.empty(of_sums, dtype=torch.float32, device=q.device)
+                    launch(at_q, at_k, at_v, out.data_ptr(), sums.data_ptr(), _stream(self.where), *further)
+                else:
+                    sums = None
+                    launch(at_q, at_k, at_v, out.data_ptr(), 0, _stream(self.where), *further)
                 return out, sums
         tensors, vectors = self.of_kernels(q, k, v), self.wide(vectors)
         how = (*self.settings, wants_sums)
@@ -182,7 +187,9 @@ class Known:
         ready = _attention_launch.ready(tensors, how, self.spec_keys, further)
         (out,) = self.of_kernels(out)
         if ready is not None:
-            self.forward = ready[0], out.shape, out.stride(), tuple(tensors[0].shape[:3])
+            # Of strides that `empty_like` gives on any device no shape is kept.
+            is_alike = out.shape == q.shape and out.stride() == torch.empty_like(q, device="meta").stride()
+            self.forward = ready[0], None if is_alike else out.shape, out.stride(), tuple(tensors[0].shape[:3])
         return out, sums
 
     def differentiate(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bsr_codegen::lists::LengthLists;
 use bsr_codegen::{Plan, TensorStrides};
 
+use super::list::check_in_memory;
 use super::operands::{self, Placed};
 use super::vector::ScoreVector;
 use super::{
@@ -16,7 +17,7 @@ use crate::gpu::{CheckedIndex, Device, DeviceBuffer, DevicePtr, DeviceVector, Fu
 use crate::launcher::{Listed, UploadedWork, Workspaces};
 use crate::lists::Table;
 use crate::machine::{self, Lists};
-use crate::operation;
+use crate::operation::{self, Attention};
 
 /// A tensor of heads in device memory: contiguous, or a view of foreign memory.
 #[derive(Debug)]
@@ -159,8 +160,8 @@ pub struct DevicePattern {
 /// Heads, tiles and steps.
 #[derive(Debug)]
 enum Work {
-    /// Of a mask on the host: heads and tiles, and steps.
-    Host(Box<UploadedWork>, DeviceBuffer<u32>),
+    /// Of a mask on the host: heads and tiles, and steps; the whole list, where launches pass it by value.
+    Host(Box<UploadedWork>, DeviceBuffer<u32>, Option<Arc<[u32]>>),
     /// Of a mask on the GPU, made by kernels.
     Device(Arc<DeviceMask>, Box<Listed>),
     /// Of a page table on the GPU and the keys of each problem, made by kernels.
@@ -194,9 +195,17 @@ impl DevicePattern {
 
     fn workspaces(&self) -> &Workspaces {
         match &self.lists {
-            Work::Host(work, _) => work.workspaces(),
+            Work::Host(work, ..) => work.workspaces(),
             Work::Device(_, listed) => listed.workspaces(),
             Work::Pages(_, lists) => lists.1.workspaces(),
+        }
+    }
+
+    /// The list of a launch that passes it by value.
+    fn list(&self) -> Option<Arc<[u32]>> {
+        match &self.lists {
+            Work::Host(.., list) => list.clone(),
+            _ => None,
         }
     }
 
@@ -216,7 +225,7 @@ impl DevicePattern {
         workspace: Option<DevicePtr>,
     ) -> Result<machine::Work<DevicePtr>, AttentionError> {
         Ok(match &self.lists {
-            Work::Host(work, steps) => {
+            Work::Host(work, steps, _) => {
                 (work.grid, Lists { columns: Some(steps.ptr()), ..work.lists_in(stream, workspace)? })
             }
             Work::Device(mask, listed) => listed.enqueue(stream, mask.pattern(), false, mask.flags().1)?,
@@ -312,11 +321,12 @@ impl Launcher {
         let tiles = operands::tiles(self.plan())?;
         let work = AttentionWork::new(&tiles, &shape, mask, self.ctas())?;
         let (device, workspace) = (self.0.device(), work.workspace_bytes(&tiles));
+        let list = work.in_parameters(self.plan())?;
         // A mask without blocks has no steps, and an address all the same.
         let steps = if work.steps.is_empty() { &[0] } else { &work.steps[..] };
         let steps = DeviceBuffer::from_slice(device, steps)?;
         let work = UploadedWork::new(device, [work.ctas(), 1], [&work.heads, &work.tiles, &[]], workspace)?;
-        Ok(DevicePattern { shape, lists: Work::Host(Box::new(work), steps) })
+        Ok(DevicePattern { shape, lists: Work::Host(Box::new(work), steps, list) })
     }
 
     /// Allocates what launches with a mask that lives on the GPU need, for tensors of one shape. They check it and list the
@@ -326,6 +336,7 @@ impl Launcher {
     /// A mask that does not fit the kernel or the shape, and sizes beyond what the kernels that list count.
     pub fn device_pattern(&self, mask: &Arc<DeviceMask>, shape: Shape) -> Result<DevicePattern, AttentionError> {
         let tiles = operands::tiles(self.plan())?;
+        check_in_memory(self.plan())?;
         mask.check_shape(&shape, tiles.block)?;
         let request = (mask.shape().sharing, mask.shape().capacity);
         let table = listed::table(&tiles, &shape, request, mask.flags().0, self.ctas())?;
@@ -373,6 +384,7 @@ impl Launcher {
         let further = (sinks, pattern.pages(), factors.map(DeviceFactors::given));
         let results = (o, lse, O::DTYPE);
         let operands = operands::checked(self.plan(), &pattern.shape, tensors, results, numbers, vectors, further)?;
+        let operands = Attention { list: pattern.list(), ..operands };
         if pattern.shape.rows() == 0 {
             return Ok(());
         }

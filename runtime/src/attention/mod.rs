@@ -16,6 +16,7 @@ mod gradient;
 mod joined;
 mod kernel;
 mod launcher;
+mod list;
 mod listed;
 mod mask;
 mod operands;

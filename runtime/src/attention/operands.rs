@@ -76,7 +76,7 @@ pub(super) fn checked<'a, A: Copy>(
     let [lse, sinks] = [lse, sinks].map(|vector| vector.map(|(at, _)| at));
     let pages = pages.map(|(at, _)| at);
     let factors = factors.map(|(each, _)| each);
-    Ok(Attention { q: q.at, k, v, o: o.at, lse, scale, sinks, pages, factors, scalars, vectors, problem })
+    Ok(Attention { q: q.at, k, v, o: o.at, lse, scale, sinks, pages, factors, list: None, scalars, vectors, problem })
 }
 
 /// The sizes of Q, and those of K and V with the most rows of each problem, where they are in pages.

@@ -13,7 +13,7 @@ use crate::Element;
 use crate::error::SimulatedError;
 use crate::launcher::Launcher;
 use crate::machine::Sim;
-use crate::operation;
+use crate::operation::{self, Attention};
 use crate::simulated::Simulator;
 use crate::simulated::lists::ListKernels;
 
@@ -177,6 +177,7 @@ impl SimulatedAttention {
         if work.ctas() == 0 || !findings.is_empty() {
             return Ok((poison, lse, Report { findings, ..Report::default() }));
         }
+        let operands = Attention { list: work.in_parameters(plan)?, ..operands };
         let list = |sim: &mut Sim<'_>| {
             let lists = [&work.heads[..], &work.tiles, &[], &work.steps, &[]];
             Ok(([work.ctas(), 1], sim.lists(lists, work.workspace_bytes(&tiles))))

@@ -1,6 +1,7 @@
 //! Launching a kernel: one driver call, no allocation, no synchronization.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use bsr_codegen::Parameters;
@@ -45,7 +46,7 @@ pub(crate) const MOST_PARAMETERS: usize = {
 };
 
 /// The value of one kernel parameter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Value {
     /// A tensor map, by value.
     Map(CUtensorMap),
@@ -55,6 +56,8 @@ pub enum Value {
     Number(u32),
     /// A single-precision number.
     Float(f32),
+    /// Words, by value: as many as the parameter has.
+    Words(Arc<[u32]>),
 }
 
 impl Value {
@@ -65,6 +68,7 @@ impl Value {
             Self::Pointer(pointer) => std::ptr::from_ref(pointer).cast_mut().cast(),
             Self::Number(number) => std::ptr::from_ref(number).cast_mut().cast(),
             Self::Float(number) => std::ptr::from_ref(number).cast_mut().cast(),
+            Self::Words(words) => words.as_ptr().cast_mut().cast(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A GPU: addresses of device memory, and launches that a stream takes without waiting.
 
+use std::sync::Arc;
+
 use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
 
 use super::{Bound, Session};
@@ -37,6 +39,10 @@ impl Session for OnStream<'_> {
 
     fn float(number: f32) -> Value {
         Value::Float(number)
+    }
+
+    fn words(words: Arc<[u32]>) -> Value {
+        Value::Words(words)
     }
 
     fn map(&self, at: DevicePtr, map: &TensorMap) -> Result<Value, KernelError> {

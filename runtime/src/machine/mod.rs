@@ -6,6 +6,7 @@ mod lists;
 mod sim;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use bsr_codegen::{LaunchShape, StridedMap, TensorMap};
@@ -37,6 +38,9 @@ pub(crate) trait Session {
     fn number(number: u32) -> Self::Value;
     /// An f32 as a parameter.
     fn float(number: f32) -> Self::Value;
+
+    /// Words as a parameter that has as many.
+    fn words(words: Arc<[u32]>) -> Self::Value;
 
     /// A tensor map of memory at an address.
     ///

@@ -1,5 +1,7 @@
 //! The simulator: buffers in its memory, and launches whose findings are a report.
 
+use std::sync::Arc;
+
 use bsr_codegen::{
     Conversion, Dtype, LaunchShape, Layout, Plan, StridedMap, TensorMap, TensorMapError, TensorMapFault, Tiled,
 };
@@ -122,6 +124,10 @@ impl Session for Sim<'_> {
 
     fn float(number: f32) -> Param {
         Param::F32(number)
+    }
+
+    fn words(words: Arc<[u32]>) -> Param {
+        Param::Bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 
     fn map(&self, at: BufferId, map: &TensorMap) -> Result<Param, SimulatedError> {

@@ -1,6 +1,7 @@
 //! Attentions: O = softmax(scale * Q K^T) V on the blocks of a mask.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use bsr_codegen::{AttentionProblem, LaunchShape, Operand, Plan, Problem};
 
@@ -23,6 +24,8 @@ pub(crate) struct Attention<'a, A> {
     pub(crate) pages: Option<A>,
     /// Of a kernel with factors: where those of Q, K and V are.
     pub(crate) factors: Option<[A; 3]>,
+    /// Of a kernel with `work_list`: the list.
+    pub(crate) list: Option<Arc<[u32]>>,
     /// The numbers of the score, in the order of its parameters.
     pub(crate) scalars: &'a [f32],
     /// Its vectors and their packed strides, in the same order.
@@ -60,6 +63,9 @@ impl<A: Copy + Debug> Operands for Attention<'_, A> {
             [Operand::ScaleA, Operand::ScaleB, Operand::ScaleV].into_iter().zip(self.factors.into_iter().flatten())
         {
             slots.operand(operand, Some(at));
+        }
+        if let Some(list) = &self.list {
+            slots.list(Arc::clone(list));
         }
         slots.scale(self.scale);
         of_score(&mut slots, plan, self.scalars, &self.vectors);

@@ -13,7 +13,7 @@ use half::{bf16, f16};
 use crate::device::device;
 use crate::table::{self, Case};
 use crate::{Operands, plan, wrong};
-use crate::{clusters, warps};
+use crate::{clusters, lists, warps};
 
 #[test]
 fn every_case_on_a_gpu() {
@@ -39,6 +39,12 @@ fn every_case_on_a_gpu() {
 fn every_cluster_on_a_gpu() {
     let Some((_turn, device)) = device() else { return };
     run(&device, clusters::cases().into_iter());
+}
+
+#[test]
+fn every_list_in_parameters_on_a_gpu() {
+    let Some(device) = device("every_list_in_parameters_on_a_gpu") else { return };
+    run(&device, lists::cases().into_iter());
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod gpu_pages;
 mod gpu_repeated;
 mod gradient;
 mod joined;
+mod lists;
 mod masks;
 mod refusals;
 mod score_gradients;

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 use crate::table::{self, Case};
 use crate::{Operands, plan, wrong};
-use crate::{clusters, warps};
+use crate::{clusters, lists, warps};
 
 pub(crate) fn run(cases: Vec<Case>) {
     let faults: Vec<String> = cases.iter().enumerate().filter_map(|(number, case)| fault(number, case)).collect();
@@ -70,6 +70,11 @@ fn every_division_of_keys() {
 #[test]
 fn clusters_that_share_a_tile() {
     run(clusters::cases());
+}
+
+#[test]
+fn lists_in_parameters() {
+    run(lists::cases());
 }
 
 #[test]

@@ -154,6 +154,7 @@ fn values(key: Key) -> Vec<String> {
         Key::Vector => &[1, 4, 8],
         Key::Lanes => &[4, 8, 16, 32],
         Key::Page => &[16, 32, 64, 128, 256],
+        Key::WorkList => &[2048, 8192, 30_720],
         _ => &[],
     };
     match key.takes() {

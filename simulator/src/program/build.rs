@@ -67,14 +67,19 @@ pub(super) fn kernel(
     b.scopes.push(Names::default());
     let mut params = Vec::new();
     let mut offset = 0u32;
+    // CUDA C++ Programming Guide, "`__global__` Function Parameters".
+    let most = if level.version >= (8, 1) { 32_764 } else { 4096 };
     for p in &entry.params {
         offset = offset.next_multiple_of(p.align);
         let (name, bytes) = (p.name.text.clone(), p.bytes as u32);
         params.push(ParamDecl { name, offset, bytes, align: p.align, ty: p.ty.clone(), pointer: p.pointer });
         b.declare(p, Symbol::Param(crate::address::PARAM_BASE + offset))?;
         offset = offset.saturating_add(p.bytes as u32);
-        if offset > 4096 {
-            return Err(ParseError::new(p.name.span, format!("the parameters take {offset} bytes; a kernel has 4096")));
+        if offset > most {
+            return Err(ParseError::new(
+                p.name.span,
+                format!("the parameters take {offset} bytes; a kernel has {most}"),
+            ));
         }
     }
     let inner = shared_of(&entry.body);

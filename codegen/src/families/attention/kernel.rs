@@ -1,7 +1,7 @@
 //! The summary, the table and the launch of a plan of this family.
 
 use super::emit;
-use super::plan::{AttentionPlan, PTX_VERSION};
+use super::plan::AttentionPlan;
 use crate::KernelSpec;
 use crate::hopper::table::{self, Row, row};
 use crate::hopper::{heads, wgmma_k};
@@ -114,6 +114,7 @@ impl KernelPlan for AttentionPlan {
             );
             row("cluster", format!("{} CTAs", slices.size), why)
         }));
+        rows.extend(s.work_list.map(|bytes| row("work list", format!("{bytes} B"), "in the parameters of a launch")));
         if let Some(page) = s.page {
             let boxes = (t.step / page).max(1);
             rows.push(row("page", format!("{page} keys"), format!("a step has keys of {boxes} page(s) of K and of V")));
@@ -147,7 +148,7 @@ impl KernelPlan for AttentionPlan {
     }
 
     fn ptx_version(&self) -> Option<&'static str> {
-        self.slices().map(|_| PTX_VERSION)
+        self.ptx_version()
     }
 
     fn threads(&self) -> u32 {

@@ -18,7 +18,7 @@ const DOCUMENTS: &str = "score = \"|of_query: Rows<f32>, of_key: Cols<f32>, slop
 const MOST_VECTORS: &str = "score = \"|a: Cols<f32>, b: Cols<f32>, c: Cols<f32>, e: Cols<f32>, f: Cols<f32>, g: Cols<f32>, h: \
                             Rows<f32>, k: Rows<f32>| if a == h { s * scale + b * h + c * k + e * f + g } else { -inf }\"";
 
-const REFUSED: [&str; 48] = [
+const REFUSED: [&str; 51] = [
     "op = attention, bm = 96, bn = 128, bk = 128",
     "op = attention, bm = 128, bn = 264, bk = 128",
     "op = attention, bm = 128, bn = 72, bk = 24",
@@ -62,6 +62,9 @@ const REFUSED: [&str; 48] = [
     "op = attention, bm = 128, bn = 128, bk = 128, page = 24",
     "op = attention, bm = 128, bn = 128, bk = 128, page = 512",
     "op = attention, bm = 128, bn = 128, bk = 96, page = 64, k_step = 96",
+    "bm = 128, bn = 128, bk = 128, work_list = 4096",
+    "op = attention, bm = 128, bn = 128, bk = 128, work_list = 32764",
+    "op = attention, bm = 128, bn = 128, bk = 128, work_list = 4096, page = 64",
     "bm = 128, bn = 128, bk = 128, epilogue = \"|slopes: Heads<f32>| acc * slopes\"",
     "op = attention, bm = 128, bn = 128, bk = 128, score = \"|| (s, row_sum(s))\"",
     "bm = 128, bn = 128, bk = 128, score = \"|| s * scale\"",
@@ -84,6 +87,7 @@ fn plans_by_hand() {
         "op = attention, bm = 64, bn = 128, bk = 128, pack_heads = 4, split = auto, dtype = bf16, page = 16".to_owned(),
         "op = attention, bm = 64, bn = 128, bk = 64, cluster = 2, dtype = bf16".to_owned(),
         "op = attention, bm = 128, bn = 128, bk = 128, cluster = 4, pdl = on".to_owned(),
+        "op = attention, bm = 64, bn = 128, bk = 64, consumers = 1, work_list = 8192".to_owned(),
     ] {
         writeln!(text, "{}\n", plan(&spec)).unwrap();
     }
@@ -340,6 +344,25 @@ fn ptxas_assembles_clusters_without_spills() {
     assert_eq!((launch.grid, launch.cluster, launch.is_dependent), ([132, 1], 2, false));
     let pdl = plan("op = attention, bm = 64, bn = 64, bk = 64, pdl = on");
     assert!(pdl.attention_launch(&AttentionProblem::default(), 1).unwrap().is_dependent);
+}
+
+/// Lists in the parameters, short and as long as they can be, beside what else reads steps.
+#[test]
+fn ptxas_assembles_lists_in_parameters_without_spills() {
+    let keys = ["", "cluster = 2", "split = auto", "pdl = on, consumers = 1", CAUSAL, "pack_heads = 4, sinks = on"];
+    let plans: Vec<Plan> = keys
+        .into_iter()
+        .enumerate()
+        .map(|(at, keys)| {
+            let (bk, bytes) = ([64, 32, 128][at % 3], [256, 8192, 30_720][at % 3]);
+            let spec = format!("op = attention, bm = 64, bn = 128, bk = {bk}, dtype = bf16, work_list = {bytes}");
+            plan(&joined(&[&spec, keys]))
+        })
+        .collect();
+    ptxas::assemble_all(&plans, "attention-lists");
+    for plan in &plans {
+        assert!(!plan.ptx().text().contains("[steps]") && plan.ptx().text().contains(".version 8.1"));
+    }
 }
 
 /// Steps of neighbouring blocks: S takes more registers than in other kernels.

@@ -290,6 +290,14 @@ const GROUPS: &[Group] = &[
         draws: 16,
     },
     Group {
+        base: "op = attention, work_list = 8192",
+        bm: &[64, 128],
+        bn: &[128, 64],
+        bk: &[64, 32],
+        axes: &[&["", "dtype = bf16"], &["", "cluster = 2, pdl = on", "consumers = 1", "split = auto, pack_heads = 4"]],
+        draws: 6,
+    },
+    Group {
         base: "op = attention, page = 16, pack_heads = 4, split = auto",
         bm: &[64],
         bn: &[128, 64],

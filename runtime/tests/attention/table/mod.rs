@@ -384,6 +384,7 @@ fn every_value_of_every_key_is_drawn() {
         depths(),
         eight_bits(),
         crate::clusters::cases(),
+        crate::lists::cases(),
         crate::block_factors::cases(),
         crate::joined::cases(),
         crate::eight_bit_pages::cases(),

@@ -42,6 +42,8 @@ pub(super) struct Context {
     sinks: bool,
     /// Of a kernel whose K and V are in pages.
     pages: Option<Pages>,
+    /// The work list is in the parameters.
+    lists: bool,
     staging: Staging,
     /// Of a kernel whose tiles can be divided.
     exchange: Option<Exchange>,
@@ -116,6 +118,8 @@ struct Step {
     stored: u32,
     partial: u32,
     bytes: u32,
+    /// The instruction that reads the lists.
+    read: &'static str,
     runs: Vec<u32>,
     /// Numbers of the words.
     numbers: Vec<u32>,
@@ -199,6 +203,7 @@ impl Context {
             block_factors: BlockFactors::new(plan),
             sinks: plan.spec.sinks.is_on(),
             pages: Pages::new(plan),
+            lists: plan.spec.work_list.is_some(),
             staging: Staging {
                 span,
                 swizzle_shift,
@@ -293,6 +298,7 @@ fn step(plan: &AttentionPlan) -> Step {
         stored: AttentionTiles::STORED,
         partial: AttentionTiles::PARTIAL,
         bytes: WORD * words,
+        read: if plan.spec.work_list.is_some() { "ld.param" } else { "ld.global.nc" },
         runs: (0..blocks).collect(),
         numbers: (0..words).collect(),
         vector: if words == 1 { "" } else { ".v2" },

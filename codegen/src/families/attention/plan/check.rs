@@ -1,7 +1,7 @@
 //! Step 1: can this family plan the block, the types and the score?
 
 use super::tiling::WIDEST_ALONE;
-use super::{fp8, slices};
+use super::{fp8, list, slices};
 use crate::epilogue::InputKind;
 use crate::hopper::wgmma_k;
 use crate::plan::{PlanError, PlanErrors};
@@ -73,6 +73,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     check_pack(spec, errors);
     check_page(spec, errors);
     slices::check(spec, (ROWS, WIDEST_ALONE), errors);
+    list::check(spec, errors);
     check_early(spec, errors);
     if spec.split.is_on() && spec.bn > WIDEST_SPLIT && spec.bn <= WIDEST {
         errors.push(PlanError::new(

@@ -36,14 +36,20 @@ impl AttentionPlan {
         push("map_v", v);
         push("map_o", o);
         push("row_sums", Argument::Pointer(Operand::Second));
-        push("work_head", Argument::WorkHead);
-        push("work", Argument::Work);
+        match self.spec.work_list {
+            Some(bytes) => push("work_list", Argument::WorkList(bytes)),
+            None => {
+                push("work_head", Argument::WorkHead);
+                push("work", Argument::Work);
+            }
+        }
         match self.spec.page {
             Some(page) => {
                 push("pages", Argument::Pointer(Operand::Pages));
                 push("table_width", Argument::Number((problem.keys / u64::from(page)) as u32));
             }
-            None => push("steps", Argument::ColIdx),
+            None if self.spec.work_list.is_none() => push("steps", Argument::ColIdx),
+            None => {}
         }
         if self.workspace.is_some() {
             push("workspace", Argument::Workspace);

@@ -4,6 +4,7 @@ mod check;
 mod fp8;
 mod joined;
 mod launch;
+mod list;
 mod memory;
 mod operand;
 mod slices;
@@ -11,7 +12,7 @@ mod tiling;
 mod workspace;
 
 pub(crate) use memory::Memory;
-pub(crate) use slices::{PTX_VERSION, Slices};
+pub(crate) use slices::Slices;
 pub(crate) use tiling::Tiling;
 pub(crate) use workspace::Workspace;
 
@@ -72,6 +73,11 @@ impl AttentionPlan {
     /// What the CTAs of a cluster pass to each other, of a kernel with clusters.
     pub(crate) fn slices(&self) -> Option<Slices> {
         Slices::new(&self.spec, &self.tiling, &self.queries, &self.arch)
+    }
+
+    /// The PTX that the instructions and the parameters need, where that is newer than the architecture's.
+    pub(crate) fn ptx_version(&self) -> Option<&'static str> {
+        self.slices().map(|_| slices::PTX_VERSION).or(self.spec.work_list.map(|_| list::PTX_VERSION))
     }
 
     /// The producer cuts off the last page of V behind the last key. That of 8-bit operands is finite there.

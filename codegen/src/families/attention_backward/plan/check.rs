@@ -41,6 +41,7 @@ pub(crate) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
         (Key::PackHeads, "each head of Q has tiles of its own, and the heads of a group are added in the kernel"),
         (Key::Sinks, "LSE includes the sinks, and dQ, dK and dV depend on them through LSE alone"),
         (Key::Page, "a gradient is of tensors, and pages may be shared"),
+        (Key::WorkList, "its work list is in memory"),
         (Key::Split, "a gradient is summed by one CTA, in one order"),
     ] {
         if spec.says(key) {

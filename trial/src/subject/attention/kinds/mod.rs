@@ -10,7 +10,7 @@ mod gradient;
 use std::sync::Arc;
 
 use bsr_codegen::{Dtype, Plan, SplitK};
-use bsr_runtime::attention::{AttentionError, HostVector, Sharing, fault_of_lengths, fault_of_lists};
+use bsr_runtime::attention::{AttentionError, AttentionWork, HostVector, Sharing, fault_of_lengths, fault_of_lists};
 use bsr_runtime::e4m3;
 use bsr_runtime::simulated::Options;
 use bsr_runtime::simulated::lists::ListKernels;
@@ -81,14 +81,21 @@ pub(crate) fn trials(plan: &Plan, seed: u64, round: usize) -> Result<Vec<Attenti
     let problem = sizes.of(sizes.ragged(), [1, 1, 1], "all", &|_, _| true)?;
     all.push(AttentionTrial { name: "no LSE", lse: false, ..AttentionTrial::new(plan, problem) });
     all.extend(of_edges(&sizes, parts, spec.score.is_some())?.into_iter().map(of));
-    // Kernels on the GPU list no steps of neighbouring blocks.
-    if tiles.joined() == 1 {
+    // Kernels on the GPU list no steps of neighbouring blocks, and none in parameters.
+    if tiles.joined() == 1 && spec.work_list.is_none() {
         all.push(AttentionTrial {
             name: "GPU lists",
             listed: true,
             schedules: (1, 0),
             ..AttentionTrial::new(plan, sizes.listed()?)
         });
+    }
+    if let Some(bytes) = spec.work_list {
+        let fits = |of: &AttentionTrial| {
+            let work = AttentionWork::new(&tiles, &of.problem.shape, &of.problem.mask, of.ctas);
+            work.is_ok_and(|work| work.parameter_bytes() <= bytes as usize)
+        };
+        all.retain(fits);
     }
     for (number, AttentionTrial { problem, .. }) in all.iter_mut().enumerate() {
         problem.vectors = HostVector::varied(spec, &problem.shape, number + round);

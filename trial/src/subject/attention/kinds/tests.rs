@@ -28,6 +28,7 @@ fn plans() -> Vec<Plan> {
         "bm = 64, bn = 16, bk = 32, split = 3",
         "bm = 64, bn = 16, bk = 32, split = 8, stages = 2",
         "bm = 128, bn = 64, bk = 64, split = auto",
+        "bm = 64, bn = 16, bk = 32, work_list = 30720",
         "bm = 64, bn = 16, bk = 32, mma = mma_sync",
         "bm = 128, bn = 64, bk = 128, mma = mma_sync, stages = 2",
     ]
