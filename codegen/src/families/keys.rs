@@ -200,7 +200,6 @@ fn check_compiler(spec: &KernelSpec, errors: &mut PlanErrors) {
 fn why_no_op(spec: &KernelSpec) -> Option<&'static str> {
     let of_warps = matches!(spec.mma, Mma::MmaSync | Mma::Wmma);
     match spec.op {
-        Op::Sdd if of_warps => Some("the others iterate over stored blocks of a factor, and here both are dense"),
         Op::Dss | Op::Sss if of_warps => {
             Some("the others have one list of blocks a tile, and pairs of blocks are in two")
         }
@@ -213,7 +212,7 @@ fn of_few(op: Op) -> Option<(&'static str, &'static [Mma])> {
     match op {
         Op::Dsd => None,
         Op::Dds => Some(("a sparse right factor", &[Mma::MmaSync, Mma::Wmma])),
-        Op::Sdd => Some(("SDDMM", &[])),
+        Op::Sdd => Some(("SDDMM", &[Mma::MmaSync, Mma::Wmma])),
         Op::Dss | Op::Sss => Some(("a product of two block-sparse matrices", &[])),
         Op::Attention => Some(("attention", &[Mma::MmaSync])),
         Op::AttentionDq | Op::AttentionDkv => Some(("the gradient of an attention", &[])),

@@ -51,6 +51,7 @@ impl Plan {
                 Op::AttentionDq | Op::AttentionDkv => Arc::new(attention_backward::GradientPlan::new(spec, arch)?),
             },
             Mma::MmaSync if spec.op == Op::Attention => Arc::new(attention_warp::AttentionWarpPlan::new(spec, arch)?),
+            Mma::Wmma | Mma::MmaSync if spec.op == Op::Sdd => Arc::new(warp::SampledPlan::new(spec, arch)?),
             Mma::Wmma | Mma::MmaSync => Arc::new(warp::WarpPlan::new(spec, arch)?),
             Mma::Scalar if small_blocks::takes(spec) => Arc::new(small_blocks::SmallBlocksPlan::new(spec, arch)?),
             Mma::Scalar => Arc::new(scalar::ScalarPlan::new(spec, arch)?),

@@ -23,6 +23,7 @@ impl ProblemRecord {
     pub(crate) const M: u32 = 24;
     pub(crate) const N: u32 = 28;
     pub(crate) const K: u32 = 32;
+    pub(crate) const LDA: u32 = 36;
     pub(crate) const LDB: u32 = 40;
     pub(crate) const LDC: u32 = 44;
     /// Bytes of a record.

@@ -6,5 +6,7 @@
 mod emit;
 mod kernel;
 mod plan;
+mod sampled;
 
 pub(crate) use plan::WarpPlan;
+pub(crate) use plan::sampled::SampledPlan;

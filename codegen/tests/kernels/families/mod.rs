@@ -15,3 +15,4 @@ mod swap_ab;
 mod tf32;
 mod warp;
 mod warp_products;
+mod warp_sdd;

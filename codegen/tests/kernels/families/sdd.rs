@@ -82,7 +82,7 @@ const REFUSED: [&str; 26] = [
     "op = sdd, bm = 128, bn = 256, bk = 128, stages = 6",
     "op = sdd, bm = 64, bn = 128, bk = 256, consumers = 2",
     "op = sdd, bm = 24, bn = 256, bk = 128, pack = 3",
-    "op = sdd, bm = 16, bn = 64, bk = 16, mma = mma_sync",
+    "op = sdd, bm = 16, bn = 64, bk = 16, mma = scalar",
 ];
 
 /// Combinations whose strides share no factor: every value of every list, most pairs.

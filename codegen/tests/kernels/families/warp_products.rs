@@ -47,7 +47,7 @@ const REFUSED: [&str; 17] = [
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3, batch = on, scale = tensor",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3, op = dds, transpose = on, scale = row_col",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, batch = on, split = long",
-    "bm = 64, bn = 64, bk = 64, mma = mma_sync, op = sdd",
+    "bm = 64, bn = 64, bk = 64, mma = mma_sync, op = sss",
     "bm = 64, bn = 64, bk = 64, mma = wmma, op = dss",
     "bm = 64, bn = 64, bk = 64, mma = mma_sync, permute = on, cluster = 2, swap = on, pack = 2, pdl = on, consumers = 2, swizzle = 64",
     "bm = 64, bn = 64, bk = 64, mma = wmma, dtype = e4m3, scale = tensor, accumulate = fast",

@@ -27,6 +27,7 @@ mod tf32;
 mod transposed;
 mod warp;
 mod warp_products;
+mod warp_sdd;
 mod wgmma;
 
 use bsr_codegen::{Argument, Problem};

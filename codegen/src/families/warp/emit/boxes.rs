@@ -22,7 +22,7 @@ pub(super) struct Boxes {
 }
 
 #[derive(Serialize)]
-struct Stage {
+pub(super) struct Stage {
     number: u32,
     /// What TMA delivers.
     bytes: u32,
@@ -30,24 +30,24 @@ struct Stage {
 }
 
 #[derive(Serialize)]
-struct Load {
-    map: &'static str,
+pub(super) struct Load {
+    pub(super) map: &'static str,
     /// Bytes from the beginning of the stage.
-    to: u32,
+    pub(super) to: u32,
     /// Coordinates, the contiguous dimension first.
-    x: Coordinate,
-    y: Coordinate,
+    pub(super) x: Coordinate,
+    pub(super) y: Coordinate,
 }
 
 /// A register and what is added to it, or that alone.
 #[derive(Serialize)]
-struct Coordinate {
+pub(super) struct Coordinate {
     base: Option<String>,
     by: u32,
 }
 
 impl Coordinate {
-    fn new(base: impl Into<String>, by: u32) -> Self {
+    pub(super) fn new(base: impl Into<String>, by: u32) -> Self {
         Self { base: Some(base.into()), by }
     }
 
@@ -57,6 +57,12 @@ impl Coordinate {
 }
 
 impl Boxes {
+    /// Those of a stage whose place says nothing of blocks.
+    pub(super) fn of_stage(loads: impl Iterator<Item = (u32, Load)>) -> Self {
+        let stages = vec![Stage::of(0, loads)];
+        Self { outside: TileScheduler::OUTSIDE, block_rows: 0, block_lines: 0, blocks: vec![], stages }
+    }
+
     pub(super) fn new(plan: &WarpPlan) -> Self {
         let k = &plan.kloop;
         Self {
@@ -82,22 +88,27 @@ impl Stage {
             }
             Layout::ColMajor => columns_of_b(plan, step, block),
         });
+        Self::of(step, of_a.chain(of_b))
+    }
+
+    /// Stage `number`, with loads of so many bytes each.
+    fn of(number: u32, of_each: impl Iterator<Item = (u32, Load)>) -> Self {
         let (mut bytes, mut loads) = (0, vec![]);
-        for (size, load) in of_a.chain(of_b) {
+        for (size, load) in of_each {
             bytes += size;
             loads.push(load);
         }
-        Self { number: step, bytes, loads }
+        Self { number, bytes, loads }
     }
 }
 
 /// The first elements of the panels that `width` elements along a row take, `span` each.
-fn panels(width: u32, span: u32) -> impl Iterator<Item = (u32, u32)> {
+pub(super) fn panels(width: u32, span: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..width.div_ceil(span)).map(move |panel| (panel, panel * span))
 }
 
 /// The first lines of the boxes of so many lines.
-fn boxes(lines: u32, of_box: u32) -> impl Iterator<Item = u32> {
+pub(super) fn boxes(lines: u32, of_box: u32) -> impl Iterator<Item = u32> {
     (0..lines / of_box).map(move |part| part * of_box)
 }
 

@@ -81,7 +81,8 @@ struct Block {
 }
 
 impl<'p> Context<'p> {
-    pub(super) fn new(plan: &'p WarpPlan) -> Self {
+    /// Work tiles have so many words, of which one says how much of K they are.
+    pub(super) fn new(plan: &'p WarpPlan, (words, role): (u32, u32)) -> Self {
         let WarpPlan { spec, arch, tiling, kloop, memory, epilogue, .. } = plan;
         let per_vector = VECTOR_BYTES / spec.a.bytes();
         let row_bytes = spec.bk * spec.a.bytes();
@@ -103,9 +104,9 @@ impl<'p> Context<'p> {
             lines: plan.lines(),
             sources: Sources::of_loads(plan),
             result: Sources::of_result(plan),
-            work_tile: WorkTile::new(plan),
+            work_tile: WorkTile::new(plan, words),
             batch: Batch::new(plan),
-            split: split::Exchange::new(plan, multiply.sums()),
+            split: split::Exchange::new(plan, multiply.sums(), role),
             a: operand(&plan.a, "a", 0),
             b: operand(&plan.b, "b", memory.b_offset),
             ring: Ring {
@@ -133,5 +134,10 @@ impl<'p> Context<'p> {
             doubles: plan.doubles().then(|| doubles::Store::new(plan)),
             fused: fused::Fused::new(plan),
         }
+    }
+
+    /// The same where another word of a work tile has the number of its problem.
+    pub(super) fn with_problem(self, word: u32) -> Self {
+        Self { batch: self.batch.map(|batch| batch.with_word(word)), ..self }
     }
 }

@@ -90,7 +90,7 @@ struct Vector {
 
 /// 16 bytes of a subtile.
 #[derive(Serialize)]
-struct Read {
+pub(super) struct Read {
     kind: &'static str,
     to: Vec<String>,
     from: String,
@@ -256,7 +256,7 @@ fn vectors(plan: &WarpPlan, subtile: u32) -> Vec<Vector> {
 }
 
 /// From the subtile: 16 bytes of C, or the sums that become 16 bytes of C.
-fn reads(plan: &WarpPlan, offset: u32) -> Vec<Read> {
+pub(super) fn reads(plan: &WarpPlan, offset: u32) -> Vec<Read> {
     if plan.epilogue.staged == plan.spec.out && !fused::is_on(&plan.spec) {
         let to = (0..4).map(|i| format!("%r_out{i}")).collect();
         return vec![Read { kind: "b32", to, from: address("%r_from", offset) }];

@@ -127,7 +127,7 @@ fn of(program: &'static Program) -> Lines {
 /// The full operand: the number of its parameter, and its type.
 fn operand(program: &Program) -> Option<(usize, Dtype)> {
     program.inputs().iter().enumerate().find_map(|(at, input)| match input.kind {
-        InputKind::Dense(dtype) => Some((at, dtype)),
+        InputKind::Dense(dtype) | InputKind::Blocks(dtype) => Some((at, dtype)),
         _ => None,
     })
 }

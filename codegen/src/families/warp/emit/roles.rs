@@ -6,16 +6,11 @@ use super::super::plan::{Crew, WarpPlan};
 use super::boxes::Boxes;
 use super::context::Context;
 use crate::Load;
-use crate::emit::templates;
 use crate::hopper::BARRIER;
 
-/// The instructions of such a kernel.
-pub(super) fn body(plan: &WarpPlan) -> String {
-    templates::render("warp/roles.ptx", &Roles::new(plan))
-}
-
+/// Everything that templates name of such a kernel.
 #[derive(Serialize)]
-struct Roles<'p> {
+pub(super) struct Roles<'p> {
     #[serde(flatten)]
     warp: Context<'p>,
     crew: Crew,
@@ -40,7 +35,8 @@ struct Barriers {
 }
 
 impl<'p> Roles<'p> {
-    fn new(plan: &'p WarpPlan) -> Self {
+    /// Where TMA loads, `boxes` are what it does.
+    pub(super) fn new(plan: &'p WarpPlan, warp: Context<'p>, boxes: impl FnOnce(&WarpPlan) -> Boxes) -> Self {
         let (crew, stages) = (plan.crew(), plan.memory.stages);
         // `try_wait` suspends the thread for a while; Ampere has `test_wait` alone.
         let (wait, arrive) = match plan.arch.compute_capability {
@@ -49,7 +45,7 @@ impl<'p> Roles<'p> {
         };
         let is_boxed = plan.spec.load == Load::Tma;
         Self {
-            warp: Context::new(plan),
+            warp,
             crew,
             barriers: Barriers {
                 offset: plan.memory.barrier_offset(),
@@ -60,7 +56,7 @@ impl<'p> Roles<'p> {
             },
             wait,
             arrive,
-            boxes: is_boxed.then(|| Boxes::new(plan)),
+            boxes: is_boxed.then(|| boxes(plan)),
         }
     }
 }

@@ -38,8 +38,8 @@ struct Part {
 }
 
 impl Exchange {
-    /// None of a kernel whose tiles have all of K.
-    pub(super) fn new(plan: &WarpPlan, count: u32) -> Option<Self> {
+    /// None of a kernel whose tiles have all of K. Word `role` of a work tile says how much of K it is.
+    pub(super) fn new(plan: &WarpPlan, count: u32, role: u32) -> Option<Self> {
         let workspace = plan.workspace()?;
         let (dtype, add, bytes) = match plan.spec.acc {
             Dtype::F64 => ("f64", "add.f64", 8),
@@ -56,8 +56,8 @@ impl Exchange {
         let collect = |first: u32| (first..count.min(first + together)).map(part).collect();
         Some(Self {
             workspace,
-            role: plan.role_word(),
-            place: plan.role_word() + 1,
+            role,
+            place: role + 1,
             barrier: if plan.spec.load.has_roles() {
                 format!("bar.sync 1, {threads}")
             } else {

@@ -28,6 +28,8 @@ pub(super) struct WorkTile {
 /// What leads to the record of a work tile's problem.
 #[derive(Serialize)]
 pub(super) struct Batch {
+    /// The word of a work tile with the number of its problem.
+    word: u32,
     record: u32,
     /// Bytes from a record's beginning.
     k: u32,
@@ -37,12 +39,14 @@ pub(super) struct Batch {
     maps: u32,
 }
 
+/// The word of a work tile with the number of its problem.
+const PROBLEM: u32 = 4;
 /// Bytes of a tensor map.
 const MAP: u32 = 128;
 
 impl WorkTile {
-    pub(super) fn new(plan: &WarpPlan) -> Self {
-        let (words, batch) = (plan.work_tile_words(), plan.spec.batch.is_on());
+    pub(super) fn new(plan: &WarpPlan, words: u32) -> Self {
+        let batch = plan.spec.batch.is_on();
         let lanes = words.next_power_of_two();
         Self {
             bytes: 4 * words,
@@ -64,11 +68,17 @@ impl Batch {
     pub(super) fn new(plan: &WarpPlan) -> Option<Self> {
         let maps = plan.maps(&Problem::default()).len() as u32;
         plan.spec.batch.is_on().then_some(Self {
+            word: PROBLEM,
             record: ProblemRecord::BYTES,
             k: ProblemRecord::K,
             ldb: ProblemRecord::LDB,
             map: MAP,
             maps: maps * MAP,
         })
+    }
+
+    /// The same with the number in another word.
+    pub(super) fn with_word(self, word: u32) -> Self {
+        Self { word, ..self }
     }
 }

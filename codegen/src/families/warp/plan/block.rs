@@ -11,7 +11,7 @@ const LARGEST: u32 = 512;
 /// Largest sparsity block along each dimension: its rows are divided into slices, and its columns into stages.
 const LARGEST_BLOCK: u32 = 2048;
 /// `bn` and `bk` are multiples of this: whole vectors of 16 bytes, and pairs of instructions along N.
-const UNIT: u32 = 16;
+pub(super) const UNIT: u32 = 16;
 
 /// `seen` is the spec as [`super::seen`] has it.
 pub(crate) fn check(spec: &KernelSpec, seen: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
@@ -33,6 +33,11 @@ pub(crate) fn check(spec: &KernelSpec, seen: &KernelSpec, arch: &Arch, errors: &
     if is_f64 {
         return doubles::check(spec, arch, errors);
     }
+    check_elements(spec, arch, errors);
+}
+
+/// Types that are multiplied and written, and the shape of a fragment.
+pub(super) fn check_elements(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     if spec.shape.is_some_and(|shape| shape.is_of_f64() || spec.mma == Mma::MmaSync) {
         errors.push(no_shape(spec));
     }
@@ -41,7 +46,7 @@ pub(crate) fn check(spec: &KernelSpec, seen: &KernelSpec, arch: &Arch, errors: &
     check_arch(spec, arch, errors);
 }
 
-fn size(key: &'static str, value: u32, unit: u32, why: &str, errors: &mut PlanErrors) {
+pub(super) fn size(key: &'static str, value: u32, unit: u32, why: &str, errors: &mut PlanErrors) {
     let (what, largest) = match key {
         "bn" => ("dense tile columns", LARGEST),
         "bm" => ("block rows", LARGEST_BLOCK),

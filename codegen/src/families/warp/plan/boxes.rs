@@ -5,20 +5,20 @@
 //! Modes"), which is where `Operand` has it.
 
 use super::operand::Operand;
-use super::seen;
 use super::tiling::Tiling;
 use super::units::VECTOR_BYTES;
+use super::{sampled, seen};
 use crate::plan::KLoop;
-use crate::{Arch, KernelSpec, Layout};
+use crate::{Arch, KernelSpec, Layout, Op};
 
 /// Bytes of the shortest and the longest swizzled row.
-const SPANS: (u32, u32) = (32, 128);
+pub(super) const SPANS: (u32, u32) = (32, 128);
 /// Lines of a box are whole repeats of a swizzle.
 const REPEAT: u32 = 8;
 
 impl Operand {
     /// `rows` of `parts` parts along them, each of `bytes`, which go to panels of their own.
-    fn boxed(along_k: bool, rows: u32, parts: u32, bytes: u32) -> Self {
+    pub(super) fn boxed(along_k: bool, rows: u32, parts: u32, bytes: u32) -> Self {
         let pitch = bytes.next_power_of_two().clamp(SPANS.0, SPANS.1);
         let group = pitch / VECTOR_BYTES;
         let vectors = parts * bytes.div_ceil(pitch) * group;
@@ -52,6 +52,7 @@ pub(crate) fn plan_b(spec: &KernelSpec, tiling: &Tiling, kloop: &KLoop) -> Opera
     let bytes = spec.b.bytes();
     match spec.b_layout {
         Layout::ColMajor => Operand::boxed(true, tiling.cta_n, kloop.sub_stages, kloop.k_step * bytes),
+        Layout::RowMajor if spec.op == Op::Sdd => sampled::panels(spec, kloop.k_step),
         Layout::RowMajor => Operand::boxed(false, kloop.sub_stages * kloop.k_step, 1, tiling.cta_n * bytes),
     }
 }

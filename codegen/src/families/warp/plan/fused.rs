@@ -79,12 +79,17 @@ pub(super) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
             "arch = sm_90a, or no rounding in between".to_owned(),
         );
     }
-    let is_full = |input: &&Input| matches!(input.kind, InputKind::Dense(_));
+    let is_full = |input: &&Input| matches!(input.kind, InputKind::Dense(_) | InputKind::Blocks(_));
     if let [first, second, ..] = program.inputs().iter().filter(is_full).collect::<Vec<_>>()[..] {
         refuse(
             key,
             "an epilogue with two full operands is not supported".to_owned(),
-            format!("`{}` and `{}` would have one leading dimension", first.name, second.name),
+            match first.kind {
+                InputKind::Blocks(_) => {
+                    format!("beside a sum one element is read, of `{}` or of `{}`", first.name, second.name)
+                }
+                _ => format!("`{}` and `{}` would have one leading dimension", first.name, second.name),
+            },
             "combine them into one matrix first, or fuse only one of them".to_owned(),
         );
     }

@@ -3,7 +3,7 @@
 use super::seen;
 use super::units::k_unit;
 use crate::plan::{KLoop, PlanError};
-use crate::{KernelSpec, Load};
+use crate::{KernelSpec, Load, Op};
 
 /// Bytes of K that a stage holds when the plan decides: a whole row of shared memory's banks.
 pub(crate) const DEEP: u32 = 128;
@@ -19,6 +19,8 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
     let (bk, unit, depth) = (spec.bk, k_unit(spec), depth_bytes / spec.a.bytes());
     let padded = bk.next_multiple_of(unit);
     match spec.k_step {
+        // Both factors are dense, and K is not divided into blocks.
+        None if spec.op == Op::Sdd => Ok(KLoop::divide(depth, depth)),
         None if padded <= depth / 2 => Ok(KLoop::gather(bk, 1 << (depth / padded).min(MOST_BLOCKS).ilog2())),
         // A panel of TMA has whole rows of shared memory's banks, whatever is used of them.
         None if spec.load == Load::Tma => Ok(KLoop::divide(bk, depth)),
@@ -29,7 +31,7 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
             format!("{k} x {} B > {DEEPEST} B, a 16-byte vector for every lane of a warp", spec.a.bytes()),
             format!("k_step = {}", bk.min(depth)),
         )),
-        Some(k) if k == bk => Ok(KLoop::divide(bk, k)),
+        Some(k) if k == bk && spec.op != Op::Sdd => Ok(KLoop::divide(bk, k)),
         Some(k) if k == 0 || !k.is_multiple_of(unit) => Err(PlanError::new(
             "k_step",
             format!("k_step = {k} is not a whole number of instructions"),
@@ -42,6 +44,7 @@ pub(crate) fn plan(spec: &KernelSpec, depth_bytes: u32) -> Result<KLoop, PlanErr
             ),
             format!("k_step = {}", (k / unit * unit).max(unit)),
         )),
+        Some(k) if spec.op == Op::Sdd => Ok(KLoop::divide(k, k)),
         Some(k) if k <= bk => Ok(KLoop::divide(bk, k)),
         Some(k) if k % bk == 0 && k / bk <= MOST_BLOCKS && (k / bk).is_power_of_two() && gathers(spec) => {
             Ok(KLoop::gather(bk, k / bk))

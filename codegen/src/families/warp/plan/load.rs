@@ -50,9 +50,14 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
             "load = producer",
         );
     }
+}
+
+/// TMA loads whole instructions of K of a block.
+pub(crate) fn check_depth(spec: &KernelSpec, errors: &mut PlanErrors) {
     let unit = k_unit(spec);
-    if !spec.bk.is_multiple_of(unit) {
-        refuse(
+    if spec.load == Load::Tma && !spec.bk.is_multiple_of(unit) {
+        errors.push(PlanError::new(
+            "load",
             format!(
                 "load = tma with blocks of {} {}, which are not whole instructions",
                 spec.bk,
@@ -60,6 +65,6 @@ pub(crate) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
             ),
             "an instruction would multiply what TMA loads of B beyond the block",
             "load = producer",
-        );
+        ));
     }
 }

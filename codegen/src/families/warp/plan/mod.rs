@@ -12,6 +12,7 @@ mod load;
 mod maps;
 mod memory;
 mod operand;
+pub(crate) mod sampled;
 pub(crate) mod seen;
 mod share;
 pub(crate) mod tf32;
@@ -48,9 +49,13 @@ impl WarpPlan {
         let mut errors = PlanErrors::default();
         block::check(asked, spec, arch, &mut errors);
         load::check(spec, arch, &mut errors);
+        load::check_depth(spec, &mut errors);
         fused::check(spec, arch, &mut errors);
         errors.check()?;
-        let spec = &if doubles::takes(spec) { doubles::with_shape(spec, arch) } else { *spec };
+        Self::cheapest(&if doubles::takes(spec) { doubles::with_shape(spec, arch) } else { *spec }, arch)
+    }
+
+    fn cheapest(spec: &KernelSpec, arch: &Arch) -> Result<Self, PlanErrors> {
         // The cheapest tile whose stages fit shared memory; where none does, why the cheapest of all does not.
         let mut why = None;
         for tiling in tiling::choices(spec, arch)? {
