@@ -159,10 +159,10 @@ fn fallbacks_are_documented() {
 
 #[test]
 fn errors_of_fallbacks() {
-    let sampled = "fn sampled(a: Dense<f16>, b: Dense<f16>) -> Bsr<f16>;";
+    let paired = "fn paired(a: Bsr<f16>, b: Bsr<f16>) -> Dense<f16>;";
     let attend = "fn attend(q: Dense<f16>, k: Dense<f16>, v: Dense<f16>, scale: f32) -> Dense<f16>;";
     let cases = [
-        (TILE, sampled),
+        (TILE, paired),
         ("bm = 128, bn = 128, bk = 64, permute = on", FUNCTION),
         ("bm = 128, bn = 128, bk = 64, mma = mma_sync", FUNCTION),
         ("bm = 64, bn = 64, bk = 64, op = attention", attend),

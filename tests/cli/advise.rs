@@ -108,6 +108,8 @@ fn explain_chooses_for_gpus_that_are_no_hopper() {
         ("", "RTX 4090", "mma_sync", "sm_89"),
         (", dtype = e4m3", "RTX 5090", "mma_sync", "sm_120"),
         (", dtype = f32", "A100", "scalar", "sm_80"),
+        (", op = sdd", "A100", "mma_sync", "sm_80"),
+        (", op = sdd, transpose = on, dtype = bf16", "RTX 4090", "mma_sync", "sm_89"),
     ] {
         let text = said(of(&format!("bm = 128, bk = 128{types}"), gpu));
         let kernel = text.lines().find(|line| line.starts_with("kernel ")).unwrap();
@@ -119,7 +121,7 @@ fn explain_chooses_for_gpus_that_are_no_hopper() {
         of(kernel, "A100").code(2).stderr(contains("can be planned for this GPU").and(contains(why)));
     };
     refused("bm = 128, bk = 128, dtype = e4m3", "sm_80 does not multiply e4m3");
-    refused("bm = 128, bk = 128, op = sdd", "SDDMM needs mma = wgmma");
+    refused("bm = 128, bk = 128, op = sdd, dtype = f64", "no kernels of op = sdd on f64");
     let attention = ["op = attention, bm = 64, bn = 128, bk = 64", "--m", "512", "--heads", "2", "--pattern", "causal"];
     for (gpu, arch) in [("A100", "sm_80"), ("L4", "sm_89"), ("RTX 5090", "sm_120")] {
         let text = said(explained(&[&attention[..], &["--gpu", gpu]].concat()));

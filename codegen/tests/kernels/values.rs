@@ -10,7 +10,7 @@ use bsr_codegen::{
 };
 
 /// Specs of one operation and family.
-const GROUPS: [(&str, &[&str]); 21] = [
+const GROUPS: [(&str, &[&str]); 23] = [
     (
         "dsd",
         &[
@@ -81,6 +81,14 @@ const GROUPS: [(&str, &[&str]); 21] = [
         &["bm = 64, bn = 64, bk = 64, mma = mma_sync", "bm = 64, bn = 64, bk = 64, mma = mma_sync, dtype = e4m3"],
     ),
     ("mma_sync, dds", &["bm = 64, bn = 64, bk = 64, mma = mma_sync, op = dds"]),
+    (
+        "mma_sync, sdd",
+        &[
+            "bm = 64, bn = 64, bk = 64, mma = mma_sync, op = sdd",
+            "bm = 64, bn = 64, bk = 64, mma = mma_sync, op = sdd, dtype = e4m3",
+        ],
+    ),
+    ("wmma, sdd", &["bm = 64, bn = 64, bk = 64, mma = wmma, op = sdd"]),
     (
         "mma_sync, f64",
         &[

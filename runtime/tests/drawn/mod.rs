@@ -9,7 +9,7 @@ use bsr_codegen::spec::{Key, Takes};
 use bsr_codegen::{KernelSpec, Plan, TileScheduler};
 
 /// Specs of every kind of product, beside which values are tried: small ones first.
-pub(crate) const PRODUCTS: [&str; 29] = [
+pub(crate) const PRODUCTS: [&str; 31] = [
     "bm = 64, bn = 32, bk = 32",
     "bm = 128, bn = 128, bk = 64",
     "bm = 192, bn = 192, bk = 64",
@@ -26,6 +26,8 @@ pub(crate) const PRODUCTS: [&str; 29] = [
     "bm = 32, bn = 128, bk = 32, op = dds",
     "bm = 128, bn = 128, bk = 64, op = sdd",
     "bm = 8, bn = 128, bk = 32, op = sdd",
+    "bm = 64, bn = 64, bk = 64, op = sdd, mma = mma_sync",
+    "bm = 64, bn = 64, bk = 64, op = sdd, mma = wmma",
     "bm = 64, bn = 32, bk = 32, op = dss",
     "bm = 64, bn = 32, bk = 32, op = sss",
     "bm = 64, bn = 32, bk = 64, op = dss, dtype = e4m3",

@@ -69,7 +69,7 @@ pub struct Rates {
     pub mma_sync: f64,
     /// `wmma` over `mma_sync`, and where copies pass through registers.
     pub wmma: [f64; 2],
-    /// Warps that only multiply over those that load, too: `mma_sync` fed by `cp.async`, by TMA, and `wmma` (`benches/LOG.md`, 87).
+    /// Warps that only multiply over those that load, too: `mma_sync` fed by `cp.async`, by TMA, and `wmma` (`benches/LOG.md`, 89).
     pub fed: [f64; 3],
     /// 8-bit operands over 16-bit ones in `mma_sync`: INT8, FP8.
     pub mma_sync8: [f64; 2],

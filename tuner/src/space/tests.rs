@@ -28,7 +28,8 @@ fn kernel(plan: &Plan) -> String {
     let body: Vec<&str> = ptx.text().lines().skip(2).collect();
     // A name is no choice: that of an SDDMM has `bn`, which is rounded to whole blocks.
     let body = body.join("\n").replace(ptx.entry(), "entry");
-    format!("{schedule:?} {:?}\n{body}", plan.spec().split)
+    // The level at which it is compiled is in no text.
+    format!("{schedule:?} {:?} {:?}\n{body}", plan.spec().split, plan.spec().opt_level)
 }
 
 #[test]
@@ -79,6 +80,8 @@ fn every_block_has_kernels_in_the_spaces_made_for_it() {
         ("ampere-wmma", "bm = 16, bk = 16, dtype = bf16", 50),
         ("ampere-wmma", "bm = 128, bk = 128, dtype = e4m3", 50),
         ("ampere-wmma", "bm = 128, bk = 128, dtype = f64", 50),
+        ("ampere-wmma", "bm = 128, bk = 128, op = sdd", 100),
+        ("ampere-wmma", "bm = 32, bk = 32, op = sdd, transpose = on, dtype = bf16", 50),
         ("hopper-f64", "bm = 64, bk = 64, dtype = f64", 100),
         ("ampere-wmma", "bm = 128, bk = 128, dtype = f32, tf32 = on", 50),
         ("hopper-tf32", "bm = 128, bk = 128, dtype = f32, tf32 = on", 50),
@@ -146,6 +149,7 @@ fn points_are_told_apart_by_what_they_execute() {
         ("hopper-f16", "bm = 64, bk = 32, op = sdd", 5),
         ("hopper-fp8", "bm = 128, bk = 128, dtype = e4m3, scale = block", 7),
         ("ampere-wmma", "bm = 64, bk = 32", 5),
+        ("ampere-wmma", "bm = 64, bk = 32, op = sdd", 5),
         ("hopper-f64", "bm = 64, bk = 64, dtype = f64", 5),
         ("hopper-pairs", "bm = 64, bn = 64, bk = 64, op = dss", 3),
         ("hopper-pairs", "bm = 128, bn = 128, bk = 128, op = sss", 3),

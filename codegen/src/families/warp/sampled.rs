@@ -2,7 +2,8 @@
 
 use super::emit;
 use super::plan::fused;
-use super::plan::sampled::{Groups, SampledPlan};
+use super::plan::groups::Groups;
+use super::plan::sampled::SampledPlan;
 use crate::plan::{
     Argument, ClusterTile, KernelPlan, Operand, Parameter, Parameters, Problem, ProblemRecord, Profile, SddmmTiles,
     TensorMap, TileScheduler,

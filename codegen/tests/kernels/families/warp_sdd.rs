@@ -29,7 +29,7 @@ const KERNELS: [&str; 12] = [
     "mma = mma_sync, dtype = e4m3, out = bf16",
     "mma = mma_sync, dtype = i8, load = tma",
     "mma = mma_sync, dtype = f32, tf32 = on, b_layout = col",
-    "mma = mma_sync, acc = f16, schedule = balanced",
+    "mma = mma_sync, acc = f16",
     "mma = wmma, transpose = on, b_layout = col",
     "mma = wmma, load = producer, out = f32",
 ];
@@ -126,7 +126,7 @@ fn operands_are_those_of_the_stored_matrix() {
         let launch = plan(&format!("{text}{transpose}")).launch(&PROBLEM, [1, 1]);
         let of = |name: &str| {
             let found = launch.parameters.iter().find(|parameter| parameter.name == name);
-            found.unwrap_or_else(|| panic!("no {name}")).argument.clone()
+            found.unwrap_or_else(|| panic!("no {name}")).argument
         };
         assert_eq!(of("a"), Argument::Pointer(left));
         assert_eq!(["m", "n", "lda", "ldb"].map(of), numbers.map(Argument::Number));

@@ -5,7 +5,7 @@ use super::{
     batch, dds, epilogue, epilogue_warp, fp8, half_sums, int8, load, packed, permuted, scalar, sdd, sdd_fused,
     small_blocks, spgemm,
 };
-use super::{doubles, sample_cases, split, split_swap_ab, swap_ab, tf32, transposed, warp, wgmma};
+use super::{doubles, sample_cases, split, split_swap_ab, swap_ab, tf32, transposed, warp, warp_sdd, wgmma};
 use crate::case::{Blocks, Case};
 use crate::drawn::{PRODUCTS, missing};
 use crate::run::run_table;
@@ -117,10 +117,14 @@ fn every_value_of_every_key_is_drawn() {
         vec![permuted::all(), sample_cases(), rows()],
     ];
     let products = tables.iter().flatten().flatten().map(|case| case.spec);
-    let sddmms = [sdd::all(), sdd_fused::cases()].concat().into_iter().map(|case| case.spec);
+    let sddmms = [sdd::all(), sdd_fused::cases(), warp_sdd::all(), warp_sdd::part_cases()]
+        .concat()
+        .into_iter()
+        .map(|case| case.spec);
     // Lists of SDDMMs have tests of their own.
-    let of_sddmm = parse("bm = 64, bn = 64, bk = 64, op = sdd, batch = on");
-    let batches = batch::all().into_iter().map(|list| list.spec).chain([of_sddmm]);
+    let of_sddmm = ["", ", mma = mma_sync", ", mma = wmma"]
+        .map(|mma| parse(&format!("bm = 64, bn = 64, bk = 64, op = sdd, batch = on{mma}")));
+    let batches = batch::all().into_iter().map(|list| list.spec).chain(of_sddmm);
     let missing = missing(&PRODUCTS, products.chain(sddmms).chain(spgemm::specs()).chain(batches));
     assert!(missing.is_empty(), "{} values are in no row:\n{}", missing.len(), missing.join("\n"));
 }

@@ -131,13 +131,26 @@ fn type_cases() -> Vec<SddmmCase> {
             add(format!("bm = 64, bn = 128, bk = 64, dtype = bf16, out = f32, {kernel}{layouts}"));
             add(format!("bm = 64, bn = 192, bk = 48, {kernel}, transpose = on{layouts}"));
         }
-        for types in ["dtype = e4m3, out = f16", "a = e5m2, b = e4m3", "dtype = i8", "dtype = i8, out = f32"] {
+        for types in [
+            "dtype = e4m3, out = f16",
+            "a = e5m2, b = e4m3",
+            "a = e4m3, b = e5m2, out = e4m3",
+            "dtype = i8",
+            "dtype = i8, out = f32",
+        ] {
             add(format!("bm = 64, bn = 128, bk = 64, {types}, {kernel}"));
             add(format!("bm = 32, bn = 128, bk = 32, {types}, {kernel}, transpose = on"));
         }
         add(format!("bm = 64, bn = 128, bk = 64, dtype = f32, tf32 = on, b_layout = col, {kernel}"));
         add(format!("bm = 64, bn = 128, bk = 64, acc = f16, {kernel}"));
-        for knob in ["stages = 2", "k_step = 32", "k_step = 48, stages = 3", "schedule = strided", "out = bf16"] {
+        for knob in [
+            "stages = 2",
+            "k_step = 32",
+            "k_step = 48, stages = 3",
+            "schedule = strided",
+            "out = bf16",
+            "out = e4m3, arch = sm_90a",
+        ] {
             add(format!("bm = 64, bn = 128, bk = 64, {kernel}, {knob}"));
         }
     }
@@ -147,7 +160,18 @@ fn type_cases() -> Vec<SddmmCase> {
         add(format!("bm = 64, bn = 128, bk = 64, mma = wmma, shape = {shape}"));
         add(format!("bm = 32, bn = 64, bk = 32, mma = wmma, dtype = bf16, out = f32, shape = {shape}, transpose = on"));
     }
-    for rest in ["arch = sm_86", "arch = sm_89", "arch = sm_120", "warps = (2, 2)", "cta_m = 32, maxnreg = 128"] {
+    for rest in [
+        "arch = sm_80, out = bf16",
+        "arch = sm_86, acc = f16",
+        "arch = sm_89, schedule = strided",
+        "arch = sm_90a",
+        "arch = sm_120",
+    ] {
+        add(format!("bm = 64, bn = 128, bk = 64, mma = wmma, {rest}"));
+    }
+    for rest in
+        ["arch = sm_80", "arch = sm_86", "arch = sm_89", "arch = sm_120", "warps = (2, 2)", "cta_m = 32, maxnreg = 128"]
+    {
         add(format!("bm = 64, bn = 128, bk = 64, mma = mma_sync, {rest}"));
     }
     cases
@@ -201,13 +225,13 @@ fn epilogue_cases() -> Vec<SddmmCase> {
     cases
 }
 
-fn part_cases() -> Vec<SddmmCase> {
+pub(super) fn part_cases() -> Vec<SddmmCase> {
     let of = |(i, text): (usize, &&str)| {
         let text = format!("{text}, schedule = balanced");
         let spec = crate::case::parse(&format!("op = sdd, {text}"));
         let (rows, cols) = (3 * spec.bm as usize - 5, 2 * spec.bk as usize - 3);
         let (m, n) = if spec.transpose.is_on() { (cols, rows) } else { (rows, cols) };
-        SddmmCase::new(&text, (m, n, 700 + 50 * i), Lengths(&[2]))
+        SddmmCase::new(&text, (m, n, 1500 + 100 * i), Lengths(&[2]))
     };
     [
         "bm = 64, bn = 128, bk = 64, mma = mma_sync",

@@ -1,5 +1,6 @@
 //! The full operand of an epilogue: a lane reads its elements for 16 bytes of C in whole vectors, since lines of every matrix begin
-//! on 16 bytes.
+//! on 16 bytes. It reads those of a subtile before the one before it is stored: a store may be to where a later load reads, so that
+//! a load behind it waits for its own trip to memory.
 
 use serde::Serialize;
 
@@ -19,27 +20,37 @@ pub(super) struct Read {
     from: u32,
 }
 
-/// The reads of `count` elements.
-pub(super) fn reads(dtype: Dtype, count: u32) -> Vec<Read> {
+/// The operand of a lane's 16 bytes of C.
+#[derive(Serialize)]
+pub(super) struct Ahead {
+    reads: Vec<Read>,
+    /// Its words become those that an element's lines name.
+    moves: Vec<String>,
+}
+
+/// Vector `number` of subtile `subtile`, of `count` elements. Two neighbouring subtiles have registers of their own.
+pub(super) fn ahead(dtype: Dtype, count: u32, subtile: u32, number: u32) -> Ahead {
     let bytes = count * dtype.bytes();
     let of_read = bytes.min(VECTOR_BYTES);
+    let (class, kind, zero) = if dtype == Dtype::F32 { ("f", "f32", "0f00000000") } else { ("r", "b32", "0") };
+    let held = |word: u32| format!("%{class}_ahead{}_{number}_{word}", subtile % 2);
     let read = |from: u32| {
-        let words = from / 4..(from + of_read) / 4;
-        let registers: Vec<String> = words.map(|word| register(dtype, word)).collect();
-        let zero = if dtype == Dtype::F32 { "mov.f32" } else { "mov.b32" };
-        let value = if dtype == Dtype::F32 { "0f00000000" } else { "0" };
+        let registers: Vec<String> = (from / 4..(from + of_read) / 4).map(held).collect();
         Read {
             vector: match (of_read, dtype) {
                 (VECTOR_BYTES, Dtype::F32) => "v4.f32",
                 (VECTOR_BYTES, _) => "v4.b32",
                 _ => "v2.b32",
             },
+            cleared: registers.iter().map(|register| format!("mov.{kind} {register}, {zero}")).collect(),
             registers: tuple(&registers),
-            cleared: registers.iter().map(|register| format!("{zero} {register}, {value}")).collect(),
             from,
         }
     };
-    (0..bytes).step_by(of_read as usize).map(read).collect()
+    Ahead {
+        reads: (0..bytes).step_by(of_read as usize).map(read).collect(),
+        moves: (0..bytes / 4).map(|word| format!("mov.{kind} {}, {}", register(dtype, word), held(word))).collect(),
+    }
 }
 
 /// A word of the operand: an f32, or two elements of 16 bits.

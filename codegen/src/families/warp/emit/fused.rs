@@ -24,8 +24,9 @@ pub(super) struct Fused {
     line_lines: Vec<String>,
     /// Bytes of an element of the full operand, and its address.
     tile: Option<Tile>,
-    /// The reads of the full operand for a lane's 16 bytes of C.
-    reads: Vec<full::Read>,
+    /// The full operand of each subtile's vectors, and the subtiles that are read behind the sums of each.
+    ahead: Vec<Vec<full::Ahead>>,
+    read_behind: Vec<Vec<u32>>,
     /// The elements of a lane's 16 bytes of C, and the one at the end of a line.
     elements: Vec<Element>,
     last: Element,
@@ -80,8 +81,11 @@ impl Fused {
             uniform: program.map_or(vec![], |program| of(program).uniform()),
             line: line(spec, program),
             line_lines: program.map_or(vec![], |program| of(program).row(0)),
-            tile: program.and_then(operand).map(|(at, dtype)| Tile { pointer: pointer(at), bytes: dtype.bytes() }),
-            reads: program.and_then(operand).map_or(vec![], |(_, dtype)| full::reads(dtype, count)),
+            tile: program
+                .and_then(Program::tile)
+                .map(|(at, dtype)| Tile { pointer: pointer(at), bytes: dtype.bytes() }),
+            ahead: program.and_then(Program::tile).map_or(vec![], |(_, dtype)| ahead(plan, dtype, count)),
+            read_behind: (0..plan.epilogue.subtiles).map(|subtile| read_behind(plan, subtile)).collect(),
             elements: elements.map(|(number, acc)| Element::of_vector(spec, program, number, &acc)).collect(),
             last: Element::alone(spec, program),
         })
@@ -91,13 +95,14 @@ impl Fused {
 impl Element {
     /// Element `number` of those of a lane, whose sum is in `acc`.
     fn of_vector(spec: &KernelSpec, program: Option<&'static Program>, number: u32, acc: &str) -> Self {
-        let widened = program.and_then(operand).map_or(vec![], |(_, dtype)| full::widened(dtype, number));
+        let widened = program.and_then(Program::tile).map_or(vec![], |(_, dtype)| full::widened(dtype, number));
         Self { widened, ..Self::new(spec, program, number, acc, &full::element(number)) }
     }
 
     /// The one at the end of a line.
     fn alone(spec: &KernelSpec, program: Option<&'static Program>) -> Self {
-        let tile = program.and_then(operand).map(|(at, dtype)| Load::new(pointer(at), at, dtype, TILE.to_owned(), 0));
+        let tile =
+            program.and_then(Program::tile).map(|(at, dtype)| Load::new(pointer(at), at, dtype, TILE.to_owned(), 0));
         Self { tile, ..Self::new(spec, program, 0, LAST, TILE) }
     }
 
@@ -119,17 +124,23 @@ impl Element {
     }
 }
 
+/// The full operand of a tile, subtile by subtile.
+fn ahead(plan: &WarpPlan, dtype: Dtype, count: u32) -> Vec<Vec<full::Ahead>> {
+    let e = &plan.epilogue;
+    let vectors = e.lines / e.lines_a_pass * e.parts;
+    let of_subtile = |subtile| (0..vectors).map(|number| full::ahead(dtype, count, subtile, number)).collect();
+    (0..e.subtiles).map(of_subtile).collect()
+}
+
+/// The subtiles whose operand is read when the sums of `subtile` are staged, which frees their registers.
+fn read_behind(plan: &WarpPlan, subtile: u32) -> Vec<u32> {
+    let first = if subtile == 0 { 0 } else { subtile + 1 };
+    (first..plan.epilogue.subtiles.min(subtile + 2)).collect()
+}
+
 /// A line has values of one row and one column at a time.
 fn of(program: &'static Program) -> Lines {
     Lines::new(program, Held { rows: 1, columns: 1 })
-}
-
-/// The full operand: the number of its parameter, and its type.
-fn operand(program: &Program) -> Option<(usize, Dtype)> {
-    program.inputs().iter().enumerate().find_map(|(at, input)| match input.kind {
-        InputKind::Dense(dtype) | InputKind::Blocks(dtype) => Some((at, dtype)),
-        _ => None,
-    })
 }
 
 fn pointers(spec: &KernelSpec, program: Option<&'static Program>) -> Vec<Pointer> {

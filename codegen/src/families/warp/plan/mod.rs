@@ -6,6 +6,7 @@ mod crew;
 pub(crate) mod doubles;
 mod epilogue;
 pub(crate) mod fused;
+pub(crate) mod groups;
 mod kloop;
 mod layouts;
 mod load;

@@ -1,6 +1,6 @@
 //! The boxes that one thread loads by TMA into a stage.
 
-use super::super::super::plan::sampled::Groups;
+use super::super::super::plan::groups::Groups;
 use super::super::super::plan::{Operand, WarpPlan};
 use super::super::boxes::{Boxes, Coordinate, Load, boxes as lines_of, panels};
 

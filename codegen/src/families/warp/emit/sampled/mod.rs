@@ -6,7 +6,8 @@ mod store;
 
 use serde::Serialize;
 
-use super::super::plan::sampled::{Groups, SampledPlan};
+use super::super::plan::groups::Groups;
+use super::super::plan::sampled::SampledPlan;
 use super::context::Context;
 use super::division::Division;
 use super::roles::Roles;

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::super::super::plan::VECTOR_BYTES;
-use super::super::super::plan::sampled::{Groups, SampledPlan};
+use super::super::super::plan::groups::Groups;
+use super::super::super::plan::sampled::SampledPlan;
 use super::super::epilogue::{Read, reads};
 use super::super::operands::address;
 

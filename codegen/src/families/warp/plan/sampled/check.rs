@@ -4,8 +4,9 @@ use crate::plan::{PlanError, PlanErrors};
 use crate::{Arch, Dtype, KernelSpec, Layout, Mma, Scale, Schedule};
 
 use super::super::block::{check_elements, size};
+use super::super::groups::unit;
 use super::super::units::fragment;
-use super::{seen, unit};
+use super::seen;
 
 pub(super) fn check(spec: &KernelSpec, arch: &Arch, errors: &mut PlanErrors) {
     let (rows, columns) = (fragment(spec).0, unit(&seen(spec)));
