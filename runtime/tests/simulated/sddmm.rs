@@ -66,22 +66,33 @@ fn what_lies_beside_a_block_does_not_reach_it() {
     assert!(values[24 * 24..].iter().all(|value| value.is_finite()));
 }
 
+/// Of what blocks are multiples, and what multiplies them.
+const INSTRUCTIONS: [(usize, &str); 6] = [
+    (8, ""),
+    (16, ""),
+    (16, ", mma = mma_sync"),
+    (16, ", mma = mma_sync, load = producer"),
+    (16, ", mma = mma_sync, load = tma"),
+    (16, ", mma = wmma"),
+];
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     /// Any shape, any pattern, any layout: the values are those of the reference, zeros beyond the edge.
     #[test]
     fn any_shape_is_right(
-        (bm, bk) in (1usize..=12, 1usize..=12),
+        (bm, bk) in (1usize..=6, 1usize..=6),
         (m, n, k) in (1usize..200, 1usize..200, 1usize..150),
         (density, seed) in (0.0..=1.0f64, any::<u64>()),
         (a_col, b_col, transposed) in any::<(bool, bool, bool)>(),
         ctas in 1u32..5,
+        (unit, instruction) in prop::sample::select(INSTRUCTIONS.to_vec()),
     ) {
-        let (bm, bk) = (8 * bm, 8 * bk);
+        let (bm, bk) = (unit * bm, unit * bk);
         let word = |col| if col { "col" } else { "row" };
         let spec = format!(
-            "op = sdd, bm = {bm}, bn = 96, bk = {bk}, a_layout = {}, b_layout = {}, transpose = {}",
+            "op = sdd, bm = {bm}, bn = 96, bk = {bk}, a_layout = {}, b_layout = {}, transpose = {}{instruction}",
             word(a_col), word(b_col), if transposed { "on" } else { "off" }
         );
         let kernel = kernel(&spec).with_clusters(ctas);

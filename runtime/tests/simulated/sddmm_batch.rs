@@ -65,6 +65,10 @@ fn lists_of_every_kind() {
         ("bm = 24, bn = 96, bk = 40, b_layout = col", 40),
         ("bm = 16, bn = 64, bk = 16, out = f32", 16),
         ("bm = 200, bn = 96, bk = 24, consumers = 1", 100),
+        ("bm = 64, bn = 128, bk = 64, mma = mma_sync", 64),
+        ("bm = 64, bn = 128, bk = 32, mma = mma_sync, load = producer, transpose = on, a_layout = col", 64),
+        ("bm = 32, bn = 96, bk = 48, mma = mma_sync, load = tma, b_layout = col, out = f32", 48),
+        ("bm = 48, bn = 64, bk = 64, mma = wmma, a_layout = col", 48),
     ]
     .into_iter()
     .enumerate()

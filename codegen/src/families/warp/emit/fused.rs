@@ -24,12 +24,19 @@ pub(super) struct Fused {
     line_lines: Vec<String>,
     /// Bytes of an element of the full operand, and its address.
     tile: Option<Tile>,
-    /// The full operand of each subtile's vectors, and the subtiles that are read behind the sums of each.
+    /// The full operand of each subtile's vectors, and those that are read before each is computed.
     ahead: Vec<Vec<full::Ahead>>,
-    read_behind: Vec<Vec<u32>>,
+    read_before: Vec<Vec<Vec<Place>>>,
     /// The elements of a lane's 16 bytes of C, and the one at the end of a line.
     elements: Vec<Element>,
     last: Element,
+}
+
+/// A vector of a subtile.
+#[derive(Serialize)]
+struct Place {
+    subtile: u32,
+    vector: u32,
 }
 
 /// The address of a parameter.
@@ -85,7 +92,9 @@ impl Fused {
                 .and_then(Program::tile)
                 .map(|(at, dtype)| Tile { pointer: pointer(at), bytes: dtype.bytes() }),
             ahead: program.and_then(Program::tile).map_or(vec![], |(_, dtype)| ahead(plan, dtype, count)),
-            read_behind: (0..plan.epilogue.subtiles).map(|subtile| read_behind(plan, subtile)).collect(),
+            read_before: (0..plan.epilogue.subtiles)
+                .map(|subtile| (0..vectors(plan)).map(|vector| read_before(plan, program, subtile, vector)).collect())
+                .collect(),
             elements: elements.map(|(number, acc)| Element::of_vector(spec, program, number, &acc)).collect(),
             last: Element::alone(spec, program),
         })
@@ -126,16 +135,32 @@ impl Element {
 
 /// The full operand of a tile, subtile by subtile.
 fn ahead(plan: &WarpPlan, dtype: Dtype, count: u32) -> Vec<Vec<full::Ahead>> {
-    let e = &plan.epilogue;
-    let vectors = e.lines / e.lines_a_pass * e.parts;
-    let of_subtile = |subtile| (0..vectors).map(|number| full::ahead(dtype, count, subtile, number)).collect();
-    (0..e.subtiles).map(of_subtile).collect()
+    let of_subtile = |subtile| (0..vectors(plan)).map(|number| full::ahead(dtype, count, subtile, number)).collect();
+    (0..plan.epilogue.subtiles).map(of_subtile).collect()
 }
 
-/// The subtiles whose operand is read when the sums of `subtile` are staged, which frees their registers.
-fn read_behind(plan: &WarpPlan, subtile: u32) -> Vec<u32> {
-    let first = if subtile == 0 { 0 } else { subtile + 1 };
-    (first..plan.epilogue.subtiles.min(subtile + 2)).collect()
+/// The vectors of the operand that are read before vector `vector` of `subtile` is computed. The sums of a subtile leave their registers
+/// when they are staged. Its operand is read then, and from the second one on that of the next subtile, too; of f32, twice as large, half of
+/// its own.
+fn read_before(plan: &WarpPlan, program: Option<&'static Program>, subtile: u32, vector: u32) -> Vec<Place> {
+    let is_wide = program.and_then(Program::tile).is_some_and(|(_, dtype)| dtype == Dtype::F32);
+    let count = vectors(plan);
+    let (subtiles, vectors) = match (is_wide, subtile) {
+        (true, _) if vector == 0 => (subtile..subtile + 1, 0..count.div_ceil(2)),
+        (true, _) if vector == count.div_ceil(2) => (subtile..subtile + 1, vector..count),
+        (false, 0) if vector == 0 => (0..1, 0..count),
+        (false, 1) if vector == 0 => (1..3, 0..count),
+        (false, _) if vector == 0 => (subtile + 1..subtile + 2, 0..count),
+        _ => (0..0, 0..0),
+    };
+    let of_subtile = |subtile: u32| vectors.clone().map(move |vector| Place { subtile, vector });
+    subtiles.filter(|subtile| *subtile < plan.epilogue.subtiles).flat_map(of_subtile).collect()
+}
+
+/// Vectors of a subtile that a lane stores.
+fn vectors(plan: &WarpPlan) -> u32 {
+    let e = &plan.epilogue;
+    e.lines / e.lines_a_pass * e.parts
 }
 
 /// A line has values of one row and one column at a time.

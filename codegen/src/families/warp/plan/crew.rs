@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::hopper::Roles;
-use crate::{Arch, Dtype, KernelSpec, Load, Mma};
+use crate::{Arch, Dtype, KernelSpec, Load, Mma, Op};
 
 /// Registers of a thread that only multiplies beside accumulators and fragments: addresses, the ring, the work tile.
 const OVERHEAD: u32 = 24;
@@ -20,6 +20,8 @@ const COPYING_WARPS: u32 = 4;
 /// Registers of a thread that loads by `cp.async`, and of one that issues TMA.
 const COPYING_REGISTERS: u32 = 56;
 const ISSUING_REGISTERS: u32 = 40;
+/// What each of them needs beside for the places of an SDDMM's columns.
+const PLACES: u32 = 16;
 /// The least of these that a thread has at entry.
 const LEAST_COPYING: u32 = 80;
 /// Warps of a warpgroup, between which `setmaxnreg` moves registers.
@@ -75,6 +77,7 @@ impl Crew {
         let shared = arch.registers / (PARTS * 32) / of_a_part / arch.register_unit * arch.register_unit;
         let entry_registers = shared.min(arch.registers_per_thread);
         let own = if spec.load == Load::Tma { ISSUING_REGISTERS } else { COPYING_REGISTERS };
+        let own = if spec.op == Op::Sdd { own + PLACES } else { own };
         let moved = (has_setmaxnreg && spec.load.has_roles() && registers > entry_registers).then(|| {
             let roles = Roles::sharing_an_sm(resident, consumers / WARPGROUP, own, arch);
             Moved { producer: roles.producer_registers, consumer: roles.consumer_registers }

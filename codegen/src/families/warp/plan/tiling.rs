@@ -8,7 +8,7 @@ use super::kloop::SHALLOW;
 use super::units::{VECTOR_BYTES, fragment, fragment_registers};
 use super::{doubles, fused, seen};
 use crate::plan::{PlanError, PlanErrors};
-use crate::{Arch, Dtype, KernelSpec, Layout, Load, Mma};
+use crate::{Arch, Dtype, KernelSpec, Layout, Load, Mma, Op};
 
 /// Registers of a thread beside accumulators and fragments: iterators, addresses, predicates.
 const OVERHEAD: u32 = 60;
@@ -18,6 +18,11 @@ const FUSED: u32 = 16;
 const INDEXED: u32 = 12;
 const LISTED: u32 = 8;
 const SHARED: u32 = 16;
+/// Of the rows and columns of an SDDMM that a thread copies so many take no more than what else it does not need; what is computed of
+/// its sums takes more, and fragments that are unpacked do.
+const PLACES: u32 = 12;
+const FUSED_BLOCKS: u32 = 8;
+const UNPACKED_BLOCKS: u32 = 32;
 /// Registers that a filling loop of one turn takes where fragments are unpacked.
 const DISSOLVED: u32 = 48;
 /// Warps of a CTA that the plan tries by itself, and accepts in a spec.
@@ -100,8 +105,16 @@ impl Tiling {
         let unused = if doubles::takes(spec) { 16 } else { 0 };
         let overhead = if spec.load.has_roles() { crew::overhead(spec) } else { OVERHEAD };
         let fused = if fused::is_on(spec) { FUSED } else { 0 };
-        let rest =
-            tiling.accumulators(spec) + set + unpacked + dissolved + fused + copied + unused + overhead + further(spec);
+        let rest = tiling.accumulators(spec)
+            + set
+            + unpacked
+            + dissolved
+            + fused
+            + copied
+            + unused
+            + overhead
+            + further(spec)
+            + tiling.places(spec);
         // Two sets leave fewer places for aligned groups.
         tiling.registers = rest + set + unused / 2;
         tiling.buffered = tiling.registers <= tiling.most_registers(spec, 1, arch);
@@ -114,6 +127,17 @@ impl Tiling {
     fn copied_registers(&self, spec: &KernelSpec) -> u32 {
         let bytes = (self.cta_m + self.cta_n) * SHALLOW.min(spec.bk * spec.a.bytes());
         bytes.div_ceil(self.threads() * 4)
+    }
+
+    /// Registers of what an SDDMM needs beside: the place of each copy, 128 bytes along K, and of results in blocks.
+    fn places(&self, spec: &KernelSpec) -> u32 {
+        let copies = (self.cta_m + self.cta_n) * 8 / self.threads();
+        match (spec.op == Op::Sdd, spec.load.has_roles()) {
+            (false, _) => 0,
+            (true, true) => fused_blocks(spec),
+            (true, false) if spec.a.is_fp8() => copies + UNPACKED_BLOCKS,
+            (true, false) => copies.saturating_sub(PLACES) + fused_blocks(spec),
+        }
     }
 
     /// The crew of such a tile, `resident` CTAs sharing an SM.
@@ -169,6 +193,10 @@ impl Tiling {
         let stalls = if self.buffered { 1.0 } else { 1.1 };
         time / products * (1.0 + 0.06 * idle) * stalls
     }
+}
+
+fn fused_blocks(spec: &KernelSpec) -> u32 {
+    if fused::is_on(spec) { FUSED_BLOCKS } else { 0 }
 }
 
 /// Registers of what some products do beside loading and multiplying. Warps that only load have their own.
