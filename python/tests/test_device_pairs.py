@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 
 import numpy as np
@@ -210,4 +211,6 @@ def test_nothing_waits_for_the_gpu_and_what_is_gone_is_forgotten() -> None:
     key = a.pattern.key
     assert any(key in of for of in _pairs._ready)
     del a, b, moving, of
+    # A factor and the patterns of its products know each other.
+    gc.collect()
     assert not any(key in of for of in _pairs._ready)

@@ -15,6 +15,8 @@ from ._native import Error
 from ._patterns import Fixed, Pattern, _alive, _pair
 
 _numbers = itertools.count()
+#: Patterns of products that a factor keeps.
+PRODUCTS = 4
 
 
 class DevicePattern(Fixed):
@@ -31,6 +33,7 @@ class DevicePattern(Fixed):
         "_host",
         "_mask",
         "_on_gpu",
+        "_products",
         "_wrong",
         "block",
         "capacity",
@@ -102,6 +105,8 @@ class DevicePattern(Fixed):
         self._host: tuple[Pattern, np.ndarray] | None = None
         self._on_gpu: Any = None
         self._wrong: str | None = None
+        #: Patterns of products with others, which live as long as this one: a product that is computed again allocates nothing.
+        self._products: dict[tuple[str, int], ProductPattern] = {}
         known: Any = _alive
         known[self.key] = self
 
@@ -252,7 +257,7 @@ class ProductPattern(DevicePattern):
 
     @classmethod
     def of(cls, a: DevicePattern, b: DevicePattern, capacity: int | None) -> DevicePattern:
-        """The same for the same factors and capacity, as long as it is in use."""
+        """The same for the same factors and capacity: the first one keeps the last few."""
         if not (a.on_device and b.on_device) or a.device != b.device:
             places = [str(of.device) if of.on_device else "the host" for of in (a, b)]
             raise Error(
@@ -264,12 +269,14 @@ class ProductPattern(DevicePattern):
             raise Error(f"{a!r} and {b!r} have no product\n  help: a's columns and b's rows, in blocks as long")
         most = min(rows * columns, a.capacity * columns, b.capacity * rows)
         capacity = most if capacity is None else min(int(capacity), most)
-        known = _products.get((a.key, b.key, capacity))
+        known = a._products.get((b.key, capacity))
         if known is None:
             known = object.__new__(cls)
             known._start((a.shape[0], b.shape[1]), (a.block[0], b.block[1]), capacity)
             known.row_ptr, known.col_idx, known._mask, known.factors = None, None, None, (a, b)
-            _products[(a.key, b.key, capacity)] = known
+            if len(a._products) >= PRODUCTS:
+                del a._products[next(iter(a._products))]
+            a._products[(b.key, capacity)] = known
         return known
 
     def _tensors(self) -> list[Tensor]:
@@ -292,9 +299,6 @@ class ProductPattern(DevicePattern):
 
     def __reduce__(self):
         return ProductPattern.of, (*self.factors, self.capacity)
-
-
-_products: weakref.WeakValueDictionary[tuple[str, str, int], ProductPattern] = weakref.WeakValueDictionary()
 
 
 def check_lists(lists: dict[str, Any], rows: int, capacity: int) -> None:

@@ -60,6 +60,8 @@ pub struct Rates {
     pub abreast: f64,
     /// The same where CTAs begin their tiles together, as in waves of pairs of blocks (`benches/LOG.md`, 88).
     pub in_waves: f64,
+    /// The same of pairs of blocks that are in no waves (`benches/LOG.md`, 96).
+    pub apart: f64,
     /// Microseconds of a stage of which one of several consumers alone has a block: nothing covers what it waits for its products
     /// (`benches/LOG.md`, 88).
     pub lone: f64,
@@ -127,6 +129,7 @@ impl Rates {
         sharpness: [5.33, 1.8],
         abreast: 1.29,
         in_waves: 1.06,
+        apart: 0.95,
         lone: 0.1,
         promoted: 1.0,
         mma_sync: 2_410.0,

@@ -85,15 +85,15 @@ pub(super) struct Setting<'s> {
     pub(super) card: &'s Card,
     /// Bytes of the result that a tile has.
     pub(super) out: f64,
-    /// As of the [tiles](Tiles), and whether they are of pairs of blocks.
+    /// As of the [tiles](Tiles), and of pairs of blocks whether they are in waves.
     sampled: bool,
-    of_pairs: bool,
+    in_waves: Option<bool>,
 }
 
 impl<'s> Setting<'s> {
     pub(super) fn new(profile: &'s Profile, view: &'s View, tiles: &Tiles, misses: Misses, card: &'s Card) -> Self {
-        let (sampled, of_pairs) = (tiles.sampled, tiles.pairs.is_some());
-        Self { profile, view, misses, card, out: tiles.out, sampled, of_pairs }
+        let (sampled, in_waves) = (tiles.sampled, tiles.pairs.as_ref().map(|pairs| pairs.in_waves));
+        Self { profile, view, misses, card, out: tiles.out, sampled, in_waves }
     }
 }
 
@@ -116,7 +116,7 @@ impl Rates {
     }
 
     fn wgmma_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out, sampled, of_pairs } = setting;
+        let &Setting { profile, view, misses, card, out, sampled, in_waves } = setting;
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -143,9 +143,10 @@ impl Rates {
         let cluster = f64::from(profile.cluster.max(1));
         let times = |which: Multicast| if profile.multicast == which { cluster } else { 1.0 };
         let received = sparse * times(Multicast::Sparse) + dense * times(Multicast::Dense);
-        let abreast = match (sampled, of_pairs) {
+        let abreast = match (sampled, in_waves) {
             (true, _) => self.abreast,
-            (_, true) => self.in_waves,
+            (_, Some(true)) => self.in_waves,
+            (_, Some(false)) => self.apart,
             _ => 1.0,
         };
         let spans = profile.copied_rows;

@@ -169,6 +169,8 @@ pub(super) struct PairTiles {
     slices: usize,
     /// Of each tile its union, and which slice it is.
     of: Vec<(u32, u32)>,
+    /// CTAs begin their tiles together: parts of tiles are in no waves.
+    pub(super) in_waves: bool,
 }
 
 #[cfg(test)]
@@ -184,7 +186,7 @@ mod tests {
     /// Blocks, a pattern, and what more a kernel's spec says, with its microseconds.
     type Product = (&'static str, &'static str, &'static [(&'static str, f64)]);
 
-    /// Microseconds of kernels in f16 of 8192 x 8192 x 8192 on one H200 (`benches/LOG.md`, 88).
+    /// Microseconds of kernels of 8192 x 8192 x 8192 on one H200 (`benches/LOG.md`, 88 and 96).
     const MEASURED: &[Product] = &[
         (
             "bm = 128, bn = 128, bk = 128",
@@ -226,6 +228,11 @@ mod tests {
                 ("op = sss, pack = 2", 222.0),
                 ("op = sss, pack = 3", 219.0),
             ],
+        ),
+        (
+            "bm = 128, bn = 128, bk = 128, dtype = e4m3",
+            "random:0.25",
+            &[("op = sss", 73.7), ("op = sss, split = auto", 84.3)],
         ),
     ];
 

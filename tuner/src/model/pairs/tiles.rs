@@ -42,7 +42,7 @@ pub(in crate::model) fn tiles(
             column.push(tile);
         }
     }
-    (column, PairTiles { unions, slices, of })
+    (column, PairTiles { unions, slices, of, in_waves: !plan.spec().split.is_on() })
 }
 
 /// The tile of several blocks of C.
