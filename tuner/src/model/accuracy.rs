@@ -113,15 +113,14 @@ fn kernels_of_the_measured_products_are_sorted() {
         assert!(accuracies.iter().filter(|one| one.is_held_out).count() >= 6, "{file}");
         accuracies
     });
+    // On an H100 the kernels of short rows differ by less than 5 % from one another; rings of SDDMM that are deeper are slower there.
+    let is_close = |one: &Accuracy| {
+        let keys = ["bk = 128; m = 6144, n = 7168", "bk = 128; m = 8192, n = 8192", "op = sdd; m = 6144"];
+        one.is_of_h100 && keys.iter().any(|key| one.key.contains(key))
+    };
     for one in accuracies.iter().flatten() {
-        // A window of 25 us: on the H200 the model takes a kernel that is 16 % behind.
-        let is_short = one.key.contains("m = 8192, n = 1024, k = 8192");
-        let (sorted, loss) = match one.is_of_h100 {
-            true => (0.70, 0.10),
-            false if is_short => (0.85, 0.17),
-            false => (0.85, 0.08),
-        };
-        assert!(one.correlation > sorted && one.loss < loss, "{}: {:.2}, {:.3}", one.key, one.correlation, one.loss);
+        let sorted = if is_close(one) { 0.72 } else { 0.85 };
+        assert!(one.correlation > sorted && one.loss < 0.081, "{}: {:.2}, {:.3}", one.key, one.correlation, one.loss);
     }
 }
 

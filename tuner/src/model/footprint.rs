@@ -20,6 +20,10 @@ pub(super) struct Misses {
     pub(super) dense: f64,
     /// Bytes of the whole launch, those that are written included.
     pub(super) bytes: f64,
+    /// The parts of the requests of both operands that L2 answers together with those of other CTAs.
+    pub(super) joined: [f64; 2],
+    /// Bytes of the result and of sums of parts that memory writes and reads, over those of the result.
+    pub(super) results: f64,
 }
 
 impl Misses {
@@ -34,9 +38,10 @@ impl Misses {
         let requests = |of: &dyn Fn(&Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
         let requested = [requests(&|tile| tile.sparse), requests(&|tile| tile.dense)];
         let written = tiles.count() as f64 * f64::from(profile.cluster) * tiles.out * tiles.needed;
-        let fetched = match (tiles.sampled, &tiles.pairs, shape.pairs()) {
-            (true, ..) => in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity),
-            (_, Some(pairs), Some(of)) => pairs::traffic::fetched(tiles, pairs, of, lists, (view, capacity)),
+        let alone = |fetched| [fetched, [0.0; 2]];
+        let [fetched, joined] = match (tiles.sampled, &tiles.pairs, shape.pairs()) {
+            (true, ..) => alone(in_waves((plan, view), (tiles, shape), lists.count().max(1), requested, capacity)),
+            (_, Some(pairs), Some(of)) => alone(pairs::traffic::fetched(tiles, pairs, of, lists, (view, capacity))),
             _ => {
                 let stored = shape.structure().map_or(0, Structure::stored);
                 reuse::fetched(tiles, lists, stored as f64 * view.bytes[0], capacity)
@@ -45,15 +50,12 @@ impl Misses {
         let part =
             |fetched: f64, requested: f64| if requested > 0.0 { (fetched / requested).clamp(0.0, 1.0) } else { 0.0 };
         let [sparse, dense] = [0, 1].map(|which| part(fetched[which], requested[which]));
-        // Sums of parts of K are written and read again: what L2 does not hold goes to memory and comes back.
-        let bytes = sparse * requested[0] + dense * requested[1] + written + 2.0 * (workspace - capacity).max(0.0);
-        Self { sparse, dense, bytes: bytes.max(view.compulsory_bytes()) }
+        // Sums of parts of K are written like the result (`benches/LOG.md`, 51), and come back if L2 does not hold them.
+        let sums = workspace + (workspace - capacity).max(0.0);
+        let bytes = sparse * requested[0] + dense * requested[1] + written + sums;
+        Self { sparse, dense, bytes, joined, results: 1.0 + sums / written.max(1.0) }
     }
 }
-
-/// The part of what L2 holds that a wave of an SDDMM's tiles has read and the next one finds: with it the bytes are those that Nsight
-/// Compute counted (`benches/LOG.md`, 46).
-const WAVE: f64 = 0.35;
 
 /// Tiles that run together traverse K together: each wave reads its rows of one factor and its columns of the other. Of these L2
 /// still holds a part where they are those of the wave before.
@@ -71,7 +73,7 @@ fn in_waves(
         shape.distinct(plan, count.ceil().max(1.0) as usize) * view.depth * view.dense_extent * view.bytes[1]
     };
     let first = columns(each);
-    let reused = (WAVE * capacity / (rows(each) + first).max(1.0)).min(1.0);
+    let again = reuse::missed(rows(each) + first, capacity);
     let later: f64 = (1..waves.ceil() as usize).map(|wave| columns(each.min(all - wave as f64 * each))).sum();
-    [rows(all).min(requested[0]), (first + (1.0 - reused) * later).min(requested[1])]
+    [rows(all).min(requested[0]), (first + again * later).min(requested[1])]
 }

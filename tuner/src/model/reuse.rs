@@ -5,6 +5,9 @@
 //! time is the one in which what was read fills L2, as Che, Tung and Wang have it of any cache that forgets what was read
 //! longest ago (*Hierarchical Web Caching Systems*, 2002). Some pieces are followed, evenly chosen, for all of them.
 //!
+//! Of CTAs that ask for the same piece at the same time L2 reads it once for all. CTAs start together, so these are the more the shorter the
+//! launch is, and the more tiles share the piece.
+//!
 //! Kernels tell L2 to let go of the sparse operand last and of the result first, so the sparse operand has its room before the dense
 //! one, and the result has none.
 
@@ -19,16 +22,22 @@ const FIRST: f64 = 0.6;
 /// CTAs do not keep the pace of their lists: times between reads are so many times longer or shorter than these say.
 const VARY: f64 = 2.5;
 
+/// How far CTAs are apart that begin together and have lists of the same pace, in stages: so many times the root of the time, as random
+/// walks are. With it L2 is as fast as it was measured both for windows, where many CTAs ask for the same blocks, and for random rows.
+const DRIFT: f64 = 3.0;
+
 /// Columns of tiles whose panels are followed, and tiles of a column whose blocks are.
 const COLUMNS: usize = 4;
 const TILES: usize = 64;
 
-/// Bytes of the sparse operand, which has so many, and of the dense one that come from memory. Time is counted in stages, with
-/// one for the ends of a tile. L2 has room for `capacity` bytes.
-pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, capacity: f64) -> [f64; 2] {
+/// Bytes of the sparse operand, which has so many, and of the dense one that come from memory, and the parts of their requests that
+/// are answered together with others. Time is counted in stages, with one for the ends of a tile. L2 has room for `capacity` bytes.
+pub(super) fn fetched(tiles: &Tiles, lists: &Lists, values: f64, capacity: f64) -> [[f64; 2]; 2] {
     let mut reads = Reads::new(tiles, values);
     let end = follow(tiles, lists, |of| reads.add(tiles, of));
-    fetched_of([reads.sparse, reads.dense], end, capacity)
+    let pieces = [reads.sparse, reads.dense];
+    let joined = [0, 1].map(|which| pieces[which].joined());
+    [fetched_of(pieces, end, capacity), joined]
 }
 
 /// The same, of pieces whose times of reading are known.
@@ -101,6 +110,31 @@ impl Pieces {
     pub(super) fn read(&mut self, piece: usize, when: f64) {
         self.times[piece].push(when as f32);
     }
+
+    /// The part of the reads that L2 answers together with others of the same piece.
+    fn joined(&self) -> f64 {
+        let joined = |others: f64| others / (1.0 + others);
+        let of_piece = |times: &Vec<f32>| near(times.clone()).into_iter().map(joined).sum::<f64>();
+        let reads: usize = self.times.iter().map(Vec::len).sum();
+        self.times.iter().map(of_piece).sum::<f64>() / reads.max(1) as f64
+    }
+}
+
+/// How many others are likely to come at the same time as each of these reads of a piece.
+fn near(mut times: Vec<f32>) -> Vec<f64> {
+    times.sort_unstable_by(f32::total_cmp);
+    let mut others = vec![0.0; times.len()];
+    let mut add = |order: &mut dyn Iterator<Item = usize>| {
+        let (mut sum, mut last) = (0.0, None);
+        for at in order {
+            sum = last.map_or(0.0, |last: usize| (sum + 1.0) * f64::from(-(times[at] - times[last]).abs()).exp());
+            others[at] += sum;
+            last = Some(at);
+        }
+    };
+    add(&mut (0..times.len()));
+    add(&mut (0..times.len()).rev());
+    others.iter().zip(&times).map(|(others, time)| others / (1.0 + DRIFT * f64::from(*time).sqrt())).collect()
 }
 
 /// When operands are read.
@@ -138,6 +172,12 @@ impl Reads {
             }
         }
     }
+}
+
+/// The part of the reads of what was last read so long ago that are fetched again, where L2 keeps what was read so long.
+pub(super) fn missed(gap: f64, kept: f64) -> f64 {
+    let (least, most) = (kept / VARY, kept * VARY);
+    ((gap - least) / (most - least).max(1e-9)).clamp(0.0, 1.0)
 }
 
 /// After how long the pieces of an operand are read again.
@@ -179,9 +219,8 @@ impl Gaps {
         if shorter == self.all.len() {
             return (self.read as f64 * self.bytes, resident);
         }
-        let (least, most) = (longest / VARY, longest * VARY);
-        let missed = |gap: f32| ((f64::from(gap) - least) / (most - least).max(1e-9)).clamp(0.0, 1.0);
-        let again: f64 = self.all.iter().filter(|(_, is_read)| *is_read).map(|(gap, _)| missed(*gap)).sum();
+        let again: f64 =
+            self.all.iter().filter(|(_, is_read)| *is_read).map(|(gap, _)| missed(f64::from(*gap), longest)).sum();
         ((self.read as f64 + again) * self.bytes, resident)
     }
 }
@@ -195,6 +234,17 @@ mod tests {
 
     use crate::model::{Card, traffic};
     use crate::{Facts, Source, TuningProblem, Workload};
+
+    #[test]
+    fn reads_at_the_same_time_are_joined() {
+        let joined = |times: &[f32]| super::Pieces { times: vec![times.to_vec()], bytes: 1.0 }.joined();
+        assert!((joined(&[0.0; 4]) - 0.75).abs() < 1e-9);
+        assert!(joined(&[0.0]) == 0.0 && joined(&[0.0, 50.0]) < 1e-9);
+        let later = [[0.0; 4], [16.0; 4], [400.0; 4]].map(|times| joined(&times));
+        assert!(later.is_sorted_by(|x, y| x > y) && joined(&[400.0; 96]) > 0.6, "{later:?}");
+        let apart = [joined(&[9.0, 9.0]), joined(&[9.0, 10.0]), joined(&[9.0, 12.0])];
+        assert!(apart.is_sorted_by(|x, y| x > y), "{apart:?}");
+    }
 
     type Counted = ((usize, usize, usize), &'static str, u64, &'static [(&'static str, f64)]);
 

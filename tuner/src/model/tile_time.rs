@@ -24,6 +24,19 @@ const GROUPS: f64 = 0.09;
 /// Bytes of a line of L2.
 const LINE: f64 = 128.0;
 
+/// Lines of L2 in which a row of a box lies, over those that it fills: rows of blocks are `pitch` bytes apart, and a box may have
+/// a piece of each.
+fn lines(row: f64, pitch: f64) -> f64 {
+    let (row, pitch, line) = (row as u64, pitch as u64, LINE as u64);
+    let places = (0..line).flat_map(|at| (0..(pitch / row).max(1)).map(move |piece| at * pitch + piece * row));
+    let (mut all, mut count) = (0, 0);
+    for first in places {
+        all += (first + row - 1) / line - first / line + 1;
+        count += 1;
+    }
+    all as f64 / f64::from(count) / row.div_ceil(line) as f64
+}
+
 /// What a CTA has of the card while so many run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
@@ -88,12 +101,15 @@ pub(super) struct Setting<'s> {
     /// As of the [tiles](Tiles), and of pairs of blocks whether they are in waves.
     sampled: bool,
     in_waves: Option<bool>,
+    /// [Lines](lines) of a row of the sparse operand.
+    lines: f64,
 }
 
 impl<'s> Setting<'s> {
     pub(super) fn new(profile: &'s Profile, view: &'s View, tiles: &Tiles, misses: Misses, card: &'s Card) -> Self {
         let (sampled, in_waves) = (tiles.sampled, tiles.pairs.as_ref().map(|pairs| pairs.in_waves));
-        Self { profile, view, misses, card, out: tiles.out, sampled, in_waves }
+        let lines = lines(f64::from(profile.copied_rows.0.max(16)), view.depth * view.bytes[0]);
+        Self { profile, view, misses, card, out: tiles.out, sampled, in_waves, lines }
     }
 }
 
@@ -116,7 +132,7 @@ impl Rates {
     }
 
     fn wgmma_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out, sampled, in_waves } = setting;
+        let &Setting { profile, view, misses, card, out, sampled, in_waves, lines } = setting;
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -153,15 +169,16 @@ impl Rates {
         // Rows of an operand that is narrower than a line of L2 come several at a time, where a box has all of each.
         let (pitch, span) = (view.dense_extent * view.bytes[1], f64::from(spans.1.max(16)));
         let of_dense = if !view.dense_is_k_major && pitch <= span.min(LINE) { LINE } else { span };
-        let rows = tile.sparse / f64::from(spans.0.max(16)) + tile.dense / of_dense;
+        let rows = tile.sparse / f64::from(spans.0.max(16)) * lines + tile.dense / of_dense;
         let fills = if profile.kind == KernelKind::SwapAb { tile.stages * self.fill } else { 0.0 };
         let beyond = tile.beyond * self.beyond_ns * 1e-3;
-        let from_l2 = (sparse + dense) / (share.l2 * abreast) + beyond;
+        let read = sparse * (1.0 - misses.joined[0]) + dense * (1.0 - misses.joined[1]);
+        let from_l2 = read / (share.l2 * abreast) + beyond;
         // What an SM takes at most, however few others ask.
         let own = (received / share.port).max(rows * self.row_ns * 1e-3);
         let l2 = both(both(from_l2, own, SHARED), fills, self.sharpness[0]);
         let fetched = tile.sparse * misses.sparse + tile.dense * misses.dense;
-        let hbm = (fetched + out) / share.hbm;
+        let hbm = (fetched + out * misses.results) / share.hbm;
         let doublings = f64::from(profile.cluster.max(1) * profile.pack.max(1)).log2();
         let wait = match profile.multicast {
             Multicast::Nothing => 0.0,
@@ -182,7 +199,9 @@ impl Rates {
         let work = both(tensor + rounds, both(from_l2, fills, self.sharpness[0]), self.sharpness[0]);
         // Panels of the dense operand come in bursts, for which all wait; the sparse one streams.
         let streams = tile.sparse * misses.sparse / (tile.sparse + tile.dense).max(1.0);
-        let busy = both(work, hbm, self.sharpness[1] / (1.0 - streams).max(0.1));
+        // Between two tiles memory goes on.
+        let work = work + self.between;
+        let busy = both(work, hbm, self.sharpness[1] / (1.0 - streams).max(0.1)) - self.between;
         let busy = both(busy, own, SHARED) + waits;
         let bound = (tile.stages * trip + busy) / f64::from(profile.stages.max(1));
         let latency = both(busy, bound, self.sharpness[0]) - busy;
@@ -275,5 +294,18 @@ impl Rates {
         let hbm = groups * (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
         let l2 = (tile.sparse + tile.dense) / share.l2;
         TileTime { tensor, l2, busy: both(both(hbm, l2, SHARED), tensor, SHARED), ..TileTime::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+
+    #[test]
+    fn rows_across_lines_are_counted() {
+        // A stage of 56 elements of f16, of rows of 112; whole lines; half a line; 112 bytes of e4m3.
+        let found = [(112.0, 224.0), (128.0, 256.0), (64.0, 128.0), (112.0, 112.0), (256.0, 256.0)]
+            .map(|(row, pitch)| lines(row, pitch));
+        assert_eq!(found, [1.75, 1.0, 1.0, 1.75, 1.0]);
     }
 }

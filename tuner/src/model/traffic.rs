@@ -26,10 +26,11 @@ pub fn traffic(plan: &Plan, problem: &TuningProblem, structure: Option<&Structur
 
 impl Simulation {
     fn traffic(&self, problem: &TuningProblem) -> Traffic {
-        let Self { profile, view, tiles, misses, .. } = self;
+        let Self { profile, view, tiles, lists, misses, .. } = self;
         let ctas = tiles.columns as f64 * f64::from(profile.cluster.max(1));
         let sum = |of: &dyn Fn(&super::tile::Tile) -> f64| tiles.column.iter().map(of).sum::<f64>() * ctas;
-        let written = tiles.count() as f64 * f64::from(profile.cluster.max(1)) * tiles.out * tiles.needed;
+        let result = tiles.count() as f64 * f64::from(profile.cluster.max(1)) * tiles.out * tiles.needed;
+        let written = result + f64::from(lists.places()) * self.partial_bytes;
         Traffic {
             dtype: self.dtype,
             tf32: false,
@@ -38,7 +39,7 @@ impl Simulation {
             l2_bytes: sum(&|tile| tile.sparse + tile.dense) * tiles.needed,
             stages: if profile.stages > 1 { sum(&|tile| tile.stages) * tiles.needed } else { 0.0 },
             hbm_least: view.compulsory_bytes(),
-            hbm_read: (misses.bytes - written).max(0.0),
+            hbm_read: (misses.bytes.max(view.compulsory_bytes()) - written).max(0.0),
             hbm_written: written,
         }
     }
