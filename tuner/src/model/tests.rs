@@ -258,7 +258,8 @@ fn more_work_takes_longer_and_a_larger_card_is_faster() {
     let (half, known) = for_gpu("NVIDIA H900", Some((66, 1490.0)));
     assert_eq!((half.sms, known), (66, Known::Scaled));
     let ratio = us(0.9, &half) / us(0.9, &Card::h200());
-    assert!((1.8..2.1).contains(&ratio), "{ratio}");
+    // Of half as many CTAs fewer ask for the same bytes at the same time.
+    assert!((1.8..2.15).contains(&ratio), "{ratio}");
     assert_eq!(for_gpu("NVIDIA H200", None), (Card::h200(), Known::Measured));
     let (assumed, known) = for_gpu("NVIDIA A900", None);
     assert_eq!((known, assumed.sms), (Known::Assumed, 132));
