@@ -50,7 +50,7 @@ fn right_patterns_are_copied() {
     for (word, rows, cols) in [("random:0.3", 64 * 9, 64 * 300), ("causal", 64 * 130, 64 * 130), ("random:0", 640, 640)]
     {
         let structure = structure(word, rows, cols);
-        let (row_ptr, mut col_idx) = (widened(structure.row_ptr()), widened(structure.col_idx()));
+        let (row_ptr, mut col_idx) = (structure.row_ptr().to_vec(), widened(structure.col_idx()));
         // Behind the last block lies what is never looked at.
         col_idx.extend([-7, 1 << 20, 3]);
         for width in [IndexWidth::I32, IndexWidth::I64] {

@@ -174,7 +174,7 @@ fn stacked(device: &Device, launcher: &Launcher, spec: &KernelSpec) -> Result<()
         let b = Dense::from_fn(k, n, spec.b_layout, |row, col| element(&b, part * k + row, col));
         let (first, last) = (2 * part, 2 * part + 2);
         let [start, end] = [first, last].map(|row| structure.row_ptr()[row] as usize);
-        let row_ptr = structure.row_ptr()[first..=last].iter().map(|at| at - start as i32).collect();
+        let row_ptr = structure.row_ptr()[first..=last].iter().map(|at| at - start as i64).collect();
         let own = Structure::new(rows, cols, (bm, bk), row_ptr, structure.col_idx()[start..end].to_vec())?;
         want(spec, &a, &b, &own)?.verify_blocks(&got[start * bm * bk..end * bm * bk], None)?;
     }
