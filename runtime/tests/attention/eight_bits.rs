@@ -11,7 +11,6 @@ use bsr_runtime::{Element, e4m3};
 use half::bf16;
 
 use crate::device::device;
-use crate::gpu;
 
 /// The error of a kernel of e4m3, in those of exact probabilities of the same e4m3.
 const MOST: f64 = 1.5;
