@@ -45,17 +45,19 @@ fn data_is_known_after_a_fence_between_threads_alone() {
     assert!(!report.is_clean());
 }
 
-/// Thread 0 of each block arrives and exits, thread 1 stores a word of the other block before it arrives, and reads its own after
-/// the barrier.
+/// Thread 0 of block 0 arrives and exits. Thread 1 of each block stores a word of the other block before it arrives, and reads its
+/// own after the barrier, which must not complete before all three others have arrived.
 #[test]
 fn a_thread_that_arrives_and_exits_is_counted_once() {
     let text = ".version 8.0\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 smem[];\n\
         .visible .entry k(.param .u64 out) {\n.reg .b32 %r<16>;\n.reg .b64 %rd<4>;\n.reg .pred %p<4>;\n\
         ld.param.u64 %rd0, [out];\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, smem;\nmov.u32 %r2, %cluster_ctarank;\n\
         xor.b32 %r3, %r2, 1;\nmapa.shared::cluster.u32 %r4, %r1, %r3;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra $writer;\n\
-        barrier.cluster.arrive.release;\nret;\n$writer:\nadd.u32 %r5, %r2, 7;\n\
+        setp.ne.u32 %p1, %r2, 0;\n@%p1 bra $idle;\nbarrier.cluster.arrive.release;\nret;\n$writer:\nadd.u32 %r5, %r2, 7;\n\
         st.shared::cluster.u32 [%r4], %r5;\nbarrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n\
         ld.shared.u32 %r6, [%r1];\nmul.wide.u32 %rd1, %r2, 4;\nadd.s64 %rd0, %rd0, %rd1;\nst.global.u32 [%rd0], %r6;\n\
+        barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\nret;\n\
+        $idle:\nbarrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\n\
         barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;\nret;\n}\n";
     let module = parse(text).unwrap();
     for seed in 0..16 {
