@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     /// Rows of `stored` of `columns` columns each, at random.
-    fn drawn(rows: usize, columns: usize, stored: usize) -> (Vec<i32>, Vec<i32>) {
+    fn drawn(rows: usize, columns: usize, stored: usize) -> (Vec<i64>, Vec<i32>) {
         let mut state = 1_u64;
         let mut draw = |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -153,7 +153,7 @@ mod tests {
             row.sort_unstable();
             col_idx.extend(row);
         }
-        ((0..=rows).map(|row| (row * stored) as i32).collect(), col_idx)
+        ((0..=rows).map(|row| (row * stored) as i64).collect(), col_idx)
     }
 
     fn index<'a>(row_ptr: &'a [i64], col_idx: &'a [i32], columns: usize) -> BlockIndex<'a> {
