@@ -166,12 +166,9 @@ def attention_workspace(
 
 
 def _is_float8(q: Any) -> bool:
-    return _is_of_float8(getattr(q, "dtype", None))
-
-
-@functools.cache
-def _is_of_float8(dtype: Any) -> bool:
-    return "float8" in str(dtype)
+    dtype = getattr(q, "dtype", None)
+    # Words of a type take longer than its size.
+    return getattr(dtype, "itemsize", 1) == 1 and "float8" in str(dtype)
 
 
 @functools.cache
