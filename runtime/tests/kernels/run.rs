@@ -69,7 +69,7 @@ pub(crate) fn run_table(name: &str, cases: &[Case]) {
 }
 
 /// Whether the device runs code for the architecture of a kernel.
-fn runs(device: &Device, spec: &KernelSpec) -> bool {
+pub(crate) fn runs(device: &Device, spec: &KernelSpec) -> bool {
     plan(spec).map_or(true, |plan| device.check_target(plan.arch().target).is_ok())
 }
 

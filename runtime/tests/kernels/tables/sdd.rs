@@ -12,7 +12,7 @@ use half::f16;
 use rayon::prelude::*;
 
 use crate::case::{Blocks, Failure};
-use crate::run::{Judged, load};
+use crate::run::{Judged, load, runs};
 use crate::sddmm::{Check, SddmmCase, Simulate};
 use crate::simulate::every_kernel;
 use crate::{device, tell};
@@ -310,6 +310,7 @@ pub(super) fn run(name: &str, cases: &[SddmmCase]) {
     let Some((_turn, device)) = device() else {
         return;
     };
+    let (cases, elsewhere): (Vec<&SddmmCase>, Vec<_>) = cases.iter().partition(|case| runs(&device, &case.spec));
     let mut specs: Vec<KernelSpec> = cases.iter().map(|case| case.spec).collect();
     specs.sort();
     specs.dedup();
@@ -327,7 +328,7 @@ pub(super) fn run(name: &str, cases: &[SddmmCase]) {
             break;
         }
     }
-    report(name, &outcomes);
+    report(&format!("{name}, without {} cases of other GPUs", elsewhere.len()), &outcomes);
 }
 
 pub(super) fn report(name: &str, outcomes: &[(&SddmmCase, Result<Judged, Failure>)]) {
