@@ -217,7 +217,7 @@ def simulate_attention(
 
         dtype, factors = torch.bfloat16, _attention_float8.factors_of(scales, call.q, call.k)
         given = of_heads is not None, _attention_float8.scale_word(factors)
-        _attention_float8._block(call, factors)
+        _attention_float8._check_factors(call, factors, found.block)
         kernel = Kernel(_attention_float8.spec_of_float8(call, found.block, keys_of(split, pdl), *given))
     else:
         columns, how = (q.shape[-1], v.shape[-1]), (call.closure, keys_of(split, pdl))

@@ -38,7 +38,7 @@ def attention(
     """
     if not _is_launch(q, k, v):
         return None
-    dtype = _torch.autocast_dtype("cuda")
+    dtype = _torch.autocast_dtype(q.device.type)
     if dtype is not None and not q.dtype is k.dtype is v.dtype is dtype:
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     pattern = None if pattern is None else mask_of(pattern)

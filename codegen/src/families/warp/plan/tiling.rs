@@ -20,7 +20,7 @@ const LISTED: u32 = 8;
 const SHARED: u32 = 16;
 /// Of the rows and columns of an SDDMM that a thread copies so many take no more than what else it does not need; what is computed of
 /// its sums takes more, and fragments that are unpacked do.
-const PLACES: u32 = 12;
+const PLACES: u32 = 10;
 const FUSED_BLOCKS: u32 = 8;
 const UNPACKED_BLOCKS: u32 = 32;
 /// Registers that a filling loop of one turn takes where fragments are unpacked.

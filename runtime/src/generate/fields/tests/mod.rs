@@ -102,7 +102,7 @@ fn wrong_fields_are_refused_with_a_remedy() {
     for (text, fact) in [
         ("euler:2x0x2", "euler:2x0x2: a size is 0"),
         ("graph:2x2x0", "a size is 0"),
-        ("elasticity:2000x2000x2000", "32-bit coordinates"),
+        ("elasticity:2000x2000x2000", "does not fit memory"),
         ("stokes:18446744073709551615x1x1", "32-bit coordinates"),
         ("graph:18446744073709551615x18446744073709551615x2", "32-bit coordinates"),
     ] {
