@@ -269,10 +269,7 @@ fn kernels_that_read_other_lists_refuse_patterns_on_the_gpu() {
 fn an_sddmm_computes_the_blocks_of_a_mask_that_changes() {
     let Some((_turn, device)) = device() else { return };
     let stream = Stream::new(&device).unwrap();
-    for spec in [
-        "op = sdd, bm = 64, bn = 64, bk = 64",
-        "op = sdd, bm = 128, bn = 128, bk = 128, out = f32",
-    ] {
+    for spec in ["op = sdd, bm = 64, bn = 64, bk = 64", "op = sdd, bm = 128, bn = 128, bk = 128, out = f32"] {
         let _watch = watch(format!("sddmm: {spec}"));
         match spec.contains("f32") {
             true => sddmm_masks::<f32>(&device, &stream, spec),
