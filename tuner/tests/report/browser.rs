@@ -107,7 +107,12 @@ impl Shown {
     fn screen(&self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.page.call("Emulation.setDeviceMetricsOverride", size);
-        std::thread::sleep(Duration::from_millis(600));
+        self.until(&format!("innerWidth === {width}"));
+    }
+
+    /// Waits until the page does not scroll sideways: plots take a screen's width some time after it has changed.
+    fn fits(&self) {
+        self.until("document.documentElement.scrollWidth === document.documentElement.clientWidth");
     }
 
     /// The whole page as it looks, if pictures are wanted.
@@ -237,8 +242,7 @@ fn a_browser_changes_product_and_theme_and_fits_wide_and_narrow_screens() {
     shown.choose("product", "0");
     uses_a_wide_screen(&shown);
     shown.screen(400, 900);
-    let wide = shown.value("[document.documentElement.scrollWidth, document.documentElement.clientWidth]");
-    assert_eq!(wide[0], wide[1], "the page itself does not scroll sideways");
+    shown.fits();
     shown.picture("narrow");
     shown.is_well();
 }
@@ -253,14 +257,15 @@ fn uses_a_wide_screen(shown: &Shown) {
         [0, 1, 2].map(|at| found[at].as_f64().unwrap())
     };
     for whole in ["main", "#table", "table.overview", "#lines"] {
-        let [_, width, _] = box_of(whole);
-        assert!(width > 1700.0, "{whole} is {width} px of 1920");
+        shown.until(&format!("document.querySelector('{whole}').getBoundingClientRect().width > 1700"));
     }
     // Two plots side by side.
-    let ([left, width, top], [beside, as_wide, as_high]) = (box_of("#heat"), box_of("#scatter"));
-    assert!(left + width < beside && width > 800.0 && as_wide > 800.0 && (top - as_high).abs() < 120.0);
-    let sideways = shown.value("[document.documentElement.scrollWidth, document.documentElement.clientWidth]");
-    assert_eq!(sideways[0], sideways[1]);
+    for half in ["#heat", "#scatter"] {
+        shown.until(&format!("document.querySelector('{half}').getBoundingClientRect().width > 800"));
+    }
+    let ([left, width, top], [beside, _, as_high]) = (box_of("#heat"), box_of("#scatter"));
+    assert!(left + width < beside && (top - as_high).abs() < 120.0);
+    shown.fits();
     shown.picture("wide");
 }
 
