@@ -60,7 +60,7 @@ impl Pattern {
         self.check_fraction()?;
         // Lengths, their running sums and a copy of them, of all block rows.
         let block_rows = rows.div_ceil(block.0.max(1)) as u64;
-        check_memory(&[("block rows", 24 * block_rows)])?;
+        check_memory(&[("block rows", 24_u64.saturating_mul(block_rows))])?;
         let shape = Structure::empty(rows, cols, block)?;
         match self {
             Self::Random(density) => random(&shape, density, seed),
@@ -90,7 +90,7 @@ fn check_memory(parts: &[(&str, u64)]) -> Result<(), Refusal> {
 fn check_count(shape: &Structure, count: usize) -> Result<(), Refusal> {
     check_offsets(count, shape.block())?;
     // A block is drawn as a 64-bit number and stored as a 32-bit one.
-    check_memory(&[("blocks", 12 * count as u64)])
+    check_memory(&[("blocks", 12_u64.saturating_mul(count as u64))])
 }
 
 /// `round(density * all)`, refused if so many blocks cannot be addressed.

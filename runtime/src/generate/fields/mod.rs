@@ -127,6 +127,7 @@ impl Field {
         let blocks = rows.saturating_mul(most);
         check_offsets(blocks, (block, block)).map_err(|refusal| refusal.help("ask for a smaller one"))?;
         let bytes = (blocks as u64).saturating_mul((block as u64).saturating_mul(block as u64).saturating_mul(8));
-        memory::check_memory(&[("values", bytes), ("indices", 12 * blocks as u64), ("rows", 64 * rows as u64)])
+        let of_each = |bytes: u64, count: usize| bytes.saturating_mul(count as u64);
+        memory::check_memory(&[("values", bytes), ("indices", of_each(12, blocks)), ("rows", of_each(64, rows))])
     }
 }
