@@ -80,28 +80,6 @@ const MEASURED: &[(&str, [usize; 3], &str, f64)] = &[
         0.579 * 688.0,
     ),
     ("bm = 128, bn = 256, bk = 128, mma = wmma, load = producer, arch = sm_90a", CUBE, "random:0.25", 0.491 * 688.0),
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma, stages = 3", CUBE, "random:0.25", 0.650 * 688.0),
-    (
-        "bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma, k_step = 32, stages = 8",
-        CUBE,
-        "random:0.25",
-        0.639 * 688.0,
-    ),
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma, b_layout = col", CUBE, "random:0.25", 0.639 * 688.0),
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma, warps = (1, 8)", CUBE, "random:0.25", 0.628 * 688.0),
-    ("bm = 128, bn = 192, bk = 128, mma = mma_sync, load = tma, warps = (2, 2)", CUBE, "random:0.25", 0.587 * 688.0),
-    (
-        "bm = 128, bn = 256, bk = 128, mma = mma_sync, load = tma, cta_m = 64, warps = (1, 4)",
-        CUBE,
-        "random:0.25",
-        0.573 * 688.0,
-    ),
-    // 92: transposed blocks, a sparse B, divided K; ratios of the same 688.
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, transpose = on", CUBE, "random:0.25", 0.571 * 688.0),
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, transpose = on, load = tma", CUBE, "random:0.25", 0.655 * 688.0),
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, op = dds", CUBE, "random:0.25", 0.535 * 688.0),
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, op = dds, load = tma", CUBE, "random:0.25", 0.646 * 688.0),
-    ("bm = 128, bn = 256, bk = 128, mma = mma_sync, split = auto", CUBE, "random:0.25", 0.572 * 688.0),
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = i8", CUBE, "random:0.25", 704.0),
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = e4m3", CUBE, "random:0.25", 299.0),
     ("bm = 64, bn = 128, bk = 64, mma = scalar, vector = 8", SMALL, "random:0.125", 45.2),
@@ -247,58 +225,6 @@ fn kernels_of_one_problem_are_told_apart() {
     }
     eprintln!("{right} pairs right, wrong: {wrong:#?}");
     assert!(right >= 9 * wrong.len() && right > 30, "{right} right, wrong: {wrong:#?}");
-}
-
-/// Kernels of warps in the order in which they were measured (`benches/LOG.md`, 89 and 92), the fastest first: those that load by
-/// TMA in front of the others, whatever the product, then smaller tiles, then `wmma`.
-#[test]
-fn warps_that_load_are_in_the_order_that_was_measured() {
-    let us = |text: &str| {
-        let spec: KernelSpec = format!("bm = 128, bk = 128, {text}").parse().unwrap();
-        predict(&Plan::new(&spec).unwrap(), &problem(&spec, CUBE, "random:0.25"), &Card::h200()).us
-    };
-    for order in [
-        [
-            "bn = 256, mma = mma_sync, load = tma",
-            "bn = 128, mma = mma_sync, load = tma, warps = (2, 2)",
-            "bn = 256, mma = mma_sync, load = producer, arch = sm_90a",
-            "bn = 256, mma = wmma",
-            "bn = 256, mma = wmma, load = producer, arch = sm_90a",
-        ],
-        [
-            "bn = 256, mma = mma_sync, load = tma, transpose = on",
-            "bn = 256, mma = mma_sync, transpose = on",
-            "bn = 256, mma = mma_sync, transpose = on, warps = (4, 2)",
-            "bn = 256, mma = wmma, transpose = on",
-            "bn = 256, mma = wmma, load = producer, transpose = on, arch = sm_90a",
-        ],
-    ] {
-        let times = order.map(us);
-        assert!(times.is_sorted_by(|x, y| x < y), "{order:?}: {times:?}");
-    }
-    for (faster, slower) in [
-        ("op = dds, load = tma", "op = dds"),
-        ("load = tma", "load = tma, beta = on"),
-        ("load = tma, beta = on", "beta = on"),
-        ("load = tma", "load = tma, cta_m = 64, warps = (1, 4)"),
-        ("load = tma", "load = tma, schedule = strided"),
-    ] {
-        let [one, other] = [faster, slower].map(|rest| us(&format!("bn = 256, mma = mma_sync, {rest}")));
-        assert!(one < other, "{faster}: {one}, {slower}: {other}");
-    }
-}
-
-/// What the compiler is told: the model knows of `maxnreg` how many CTAs share an SM, and of `opt_level` nothing.
-#[test]
-fn a_level_of_optimization_changes_no_prediction() {
-    let us = |text: &str| {
-        let spec: KernelSpec = format!("bm = 128, bn = 128, bk = 128, mma = mma_sync{text}").parse().unwrap();
-        let plan = Plan::new(&spec).unwrap();
-        (plan.profile().resident, predict(&plan, &problem(&spec, CUBE, "random:0.25"), &Card::h200()).us)
-    };
-    assert_eq!(us(", opt_level = 3"), us(""));
-    let resident = ["", ", maxnreg = 128", ", maxnreg = 96"].map(|text| us(text).0);
-    assert!(resident.is_sorted() && resident[0] < resident[2], "{resident:?}");
 }
 
 #[test]

@@ -98,8 +98,6 @@ pub(super) struct Setting<'s> {
     pub(super) card: &'s Card,
     /// Bytes of the result that a tile has.
     pub(super) out: f64,
-    /// Those of a full operand of its epilogue.
-    full: f64,
     /// As of the [tiles](Tiles), and of pairs of blocks whether they are in waves.
     sampled: bool,
     in_waves: Option<bool>,
@@ -111,7 +109,7 @@ impl<'s> Setting<'s> {
     pub(super) fn new(profile: &'s Profile, view: &'s View, tiles: &Tiles, misses: Misses, card: &'s Card) -> Self {
         let (sampled, in_waves) = (tiles.sampled, tiles.pairs.as_ref().map(|pairs| pairs.in_waves));
         let lines = lines(f64::from(profile.copied_rows.0.max(16)), view.depth * view.bytes[0]);
-        Self { profile, view, misses, card, out: tiles.out, full: tiles.full, sampled, in_waves, lines }
+        Self { profile, view, misses, card, out: tiles.out, sampled, in_waves, lines }
     }
 }
 
@@ -134,7 +132,7 @@ impl Rates {
     }
 
     fn wgmma_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out, full, sampled, in_waves, lines } = setting;
+        let &Setting { profile, view, misses, card, out, sampled, in_waves, lines } = setting;
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -180,7 +178,7 @@ impl Rates {
         let own = (received / share.port).max(rows * self.row_ns * 1e-3);
         let l2 = both(both(from_l2, own, SHARED), fills, self.sharpness[0]);
         let fetched = tile.sparse * misses.sparse + tile.dense * misses.dense;
-        let hbm = (fetched + out * misses.results + full) / share.hbm;
+        let hbm = (fetched + out * misses.results) / share.hbm;
         let doublings = f64::from(profile.cluster.max(1) * profile.pack.max(1)).log2();
         let wait = match profile.multicast {
             Multicast::Nothing => 0.0,
@@ -232,7 +230,7 @@ impl Rates {
 
     /// The planner's own weights of tensor cores, shared memory and L2, which overlap in part.
     fn warp_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out, full, .. } = setting;
+        let &Setting { profile, view, misses, card, out, .. } = setting;
         let (m, n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
         let (warps, part) = (f64::from(profile.consumers), profile.share);
         let bytes = view.bytes[0];
@@ -264,15 +262,13 @@ impl Rates {
         let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);
         let shallow = if profile.stages < 3 { 0.08 } else { 0.0 };
         let tensor = (tensor + l2) * (1.0 + 0.06 * few + shallow) / share.tensor;
-        let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out + full) / share.hbm;
-        // A full operand is asked for when the sums are complete.
-        let trip = if full > 0.0 { self.latency[1] } else { 0.0 };
+        let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
         TileTime {
             tensor,
             l2,
             busy: both(both(tensor, l2, SHARED), hbm, self.sharpness[1]) + tile.stages * self.round,
             barriers: tile.stages * self.round,
-            ends: self.between + self.store + trip,
+            ends: self.between + self.store,
             ..TileTime::default()
         }
     }
