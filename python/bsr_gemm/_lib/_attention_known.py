@@ -173,12 +173,9 @@ class Known:
                 launch, shape, stride, of_sums = self.forward
                 # What is alike in memory is allocated with one number less to read.
                 out = torch.empty_like(q) if shape is None else q.new_empty_strided(shape, stride)
-                if wants_sums:
-                    sums = torch.empty(of_sums, dtype=torch.float32, device=q.device)
-                    launch(at_q, at_k, at_v, out.data_ptr(), sums.data_ptr(), _stream(self.where), *further)
-                else:
-                    sums = None
-                    launch(at_q, at_k, at_v, out.data_ptr(), 0, _stream(self.where), *further)
+                sums = torch.empty(of_sums, dtype=torch.float32, device=q.device) if wants_sums else None
+                at_sums = 0 if sums is None else sums.data_ptr()
+                launch(at_q, at_k, at_v, out.data_ptr(), at_sums, _stream(self.where), *further)
                 return out, sums
         tensors, vectors = self.of_kernels(q, k, v), self.wide(vectors)
         how = (*self.settings, wants_sums)
