@@ -109,14 +109,17 @@ def keys_of(split: str | int | None, pdl: bool = False) -> str | None:
     """What a call says of its kernel, as keys of a spec: ``split = auto, pdl = on``; None where it says nothing."""
     if not isinstance(pdl, bool):
         raise Error(f"pdl = {pdl!r}\n  help: True, or False")
-    of_pdl = ["pdl = on"] if pdl else []
     if split is None:
-        return "pdl = on" if pdl else None
-    if split == "auto":
-        return ", ".join(["split = auto", *of_pdl])
-    if type(split) is int and 2 <= split <= 16:
-        return ", ".join(["split = " + _NUMBERS[split], *of_pdl])
-    raise Error(f"split = {split!r}\n  help: 'auto', a number from 2 to 16, or None")
+        said = []
+    elif split == "auto":
+        said = ["split = auto"]
+    elif type(split) is int and 2 <= split <= 16:
+        said = ["split = " + _NUMBERS[split]]
+    else:
+        raise Error(f"split = {split!r}\n  help: 'auto', a number from 2 to 16, or None")
+    if pdl:
+        said.append("pdl = on")
+    return ", ".join(said) if said else None
 
 
 def says_split(spec_keys: str | None) -> bool:
