@@ -2,7 +2,7 @@
 
 import sys
 
-from .run import main
+from .timed import SUITE
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(SUITE.main())

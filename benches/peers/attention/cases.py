@@ -88,12 +88,3 @@ def wide() -> Iterator[Case]:
 
 
 GROUPS = {"decode": decode, "d64": narrow, "sinks": sinks, "wide": wide}
-
-
-def choose(groups: list[str], quick: bool) -> list[Case]:
-    """The rows of some groups; with `quick` the first and the last of each."""
-    chosen: list[Case] = []
-    for group in groups or GROUPS:
-        rows = list(GROUPS[group]())
-        chosen += [rows[0], rows[-1]] if quick else rows
-    return chosen

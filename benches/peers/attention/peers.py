@@ -1,25 +1,14 @@
-"""Who is timed: of each row the launches of everyone who may compute it."""
+"""Who is timed: of each row the launches of everyone who may compute it, whose results are seen as problems x heads x queries
+x columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import torch
 
+from ..suite import Entry, Peer
 from .problem import PAGE, Problem
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A launch of somebody's, and how its result lies: problems x heads x queries x columns of it."""
-
-    who: str
-    run: Callable[[], object]
-    seen: Callable[[object], torch.Tensor] = lambda found: found  # type: ignore[assignment,return-value]
-
-
-Peer = Callable[[Problem], Iterator[Entry]]
 
 
 def ours(problem: Problem) -> Iterator[Entry]:

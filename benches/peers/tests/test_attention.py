@@ -7,9 +7,10 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(f"PyTorch is not installed: {missing}") from missing
 
-from ..attention.cases import GROUPS, Case, choose
+from ..attention.cases import GROUPS, Case
 from ..attention.problem import PAGE, Problem
-from ..attention.run import text
+from ..attention.timed import SUITE
+from ..suite import text
 
 
 def small(mask: str, window: int = 0, sinks: bool = False, queries: int = 130) -> Case:
@@ -65,9 +66,9 @@ class Attention(unittest.TestCase):
                 self.assertTrue(torch.equal(pages[table[at].long()].flatten(0, 1).transpose(0, 1), whole[at]))
 
     def test_rows_are_chosen_by_group(self) -> None:
-        self.assertEqual([case.group for case in choose(["d64"], False)], ["d64"] * 4)
-        self.assertEqual(len(choose([], True)), 2 * len(GROUPS))
-        names = [case.name for case in choose([], False)]
+        self.assertEqual([case.group for case in SUITE.choose(["d64"], False)], ["d64"] * 4)
+        self.assertEqual(len(SUITE.choose([], True)), 2 * len(GROUPS))
+        names = [case.name for case in SUITE.choose([], False)]
         self.assertEqual(len(names), len(set(names)))
 
     def test_a_row_says_who_is_the_fastest_and_who_refuses(self) -> None:

@@ -1,0 +1,1 @@
+"""Products of science beside cuSPARSE: `python3 -m benches.peers.sparse`."""
