@@ -64,7 +64,7 @@ keys! {
     Vector vector: u32 = auto choice { Scalar }
         "elements of one scalar load", by_default "1";
     Lanes lanes: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { Scalar }
-        "threads of a warp that serve a block row of small blocks", by_default "32";
+        "threads of a warp that serve a block row of small blocks; 1: a CTA reads the blocks of all its rows together", by_default "32";
     RowPtr row_ptr: #[serde(default, skip_serializing_if = "is_default")] IndexWidth = (IndexWidth::I32) fact { Scalar }
         "the type of the pointers of block rows, of small blocks: `i64` counts more than 2^32 blocks";
     Maxnreg maxnreg: #[serde(default, skip_serializing_if = "Option::is_none")] u32 = auto choice { MmaSync Wmma Scalar }

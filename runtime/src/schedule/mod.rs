@@ -44,7 +44,7 @@ pub use columns::{columns_held, columns_together, group_of_columns};
 pub use costs::{Costs, pairs_tile, record_tile, union_tile};
 // The cost model prefers the groups of threads that the solvers have.
 #[doc(hidden)]
-pub use lanes::lanes_of_row;
+pub use lanes::{lanes_of_row, threads_of_row};
 #[doc(hidden)]
 pub use long_rows::{divide_k, longest_part};
 pub(crate) use pairs::columns_of_wave;

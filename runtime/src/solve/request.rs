@@ -3,10 +3,10 @@
 use std::fmt;
 
 use bsr_codegen::solver::{HISTORY, Method, SolverModule};
-use bsr_codegen::{KernelSpec, Plan, Refusal};
+use bsr_codegen::{IndexWidth, KernelSpec, Plan, Refusal};
 
 use super::error::SolveError;
-use crate::schedule::lanes_of_row;
+use crate::schedule::threads_of_row;
 use crate::{Element, Structure};
 
 /// Most rows and columns of a block.
@@ -140,11 +140,14 @@ pub(super) fn kernels<V: Element, T: Element>(
     } else {
         format!("a = {}, b = {}", V::DTYPE, T::DTYPE)
     };
-    let lanes = lanes_of_row(bm as u32, structure.nnzb() as f64 / structure.block_rows().max(1) as f64);
-    let text =
-        format!("bm = {bm}, bn = 1, bk = {bk}, mma = scalar, {types}, b_layout = col, c_layout = col, lanes = {lanes}");
+    let row_bytes = bk as u32 * V::DTYPE.bytes();
+    let lanes = threads_of_row(bm as u32, row_bytes, structure.nnzb() as f64 / structure.block_rows().max(1) as f64);
+    let text = format!("bm = {bm}, bn = 1, bk = {bk}, mma = scalar, {types}, b_layout = col, c_layout = col");
     let spec: KernelSpec = text.parse().map_err(|error| Refusal::of(&text, error))?;
-    let plan = Plan::new(&spec.counting(structure.nnzb() as u64)).map_err(|error| Refusal::of(&text, error))?;
+    let spec = spec.counting(structure.nnzb() as u64);
+    // Blocks of several rows are counted together in 32 bits.
+    let spec = if spec.row_ptr == IndexWidth::I32 || lanes > 1 { spec.lanes(lanes) } else { spec };
+    let plan = Plan::new(&spec).map_err(|error| Refusal::of(&text, error))?;
     Ok((plan, module))
 }
 

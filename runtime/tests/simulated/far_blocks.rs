@@ -53,6 +53,7 @@ fn values_and_lists_are_addressed_in_64_bits() {
     for (choice, first, is_transposed) in [
         ("", FIRST, false),
         (", lanes = 8", FIRST, false),
+        (", lanes = 1", FIRST, false),
         (", transpose = on", FIRST, true),
         (", transpose = on, lanes = 4", FIRST, true),
         (", row_ptr = i64", FIRST, false),

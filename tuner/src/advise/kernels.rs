@@ -16,8 +16,8 @@ const HALF: Ways = &[&[(", cluster = 2", 2), ("", 1)], &[(", mma = mma_sync", 2)
 const DOUBLE: Ways = &[&[(", mma = mma_sync", 2)], &[(", mma = scalar", 2)]];
 /// The CUDA cores.
 const SINGLE: Ways = &[&[(", mma = scalar", 2)]];
-/// A whole warp for each block row, or half of one.
-const SMALL: Ways = &[&[(", mma = scalar", 1), (", mma = scalar, lanes = 16", 1)]];
+/// A whole warp for each block row, or half of one, or all rows of a CTA together.
+const SMALL: Ways = &[&[(", mma = scalar", 1), (", mma = scalar, lanes = 16", 1), (", mma = scalar, lanes = 1", 1)]];
 
 /// Plans of kernels in `dtype` for blocks of this size and products of `n` columns: a few that may be the fastest, the
 /// likeliest first. A single column is column-major, of B and of C.

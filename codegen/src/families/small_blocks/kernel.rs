@@ -1,7 +1,7 @@
-//! The summary, the table and the launch of a plan of this family.
+//! A plan of this family as the frame sees it: its launch, its text.
 
-use super::emit;
 use super::plan::{SmallBlocksPlan, fused, sides};
+use super::{emit, table};
 use crate::KernelSpec;
 use crate::plan::{
     Argument, ClusterTile, KernelKind, KernelPlan, Operand, Parameter, Parameters, Problem, Profile, TileScheduler,
@@ -12,44 +12,11 @@ const VERSION: &str = "7.4";
 
 impl KernelPlan for SmallBlocksPlan {
     fn summary(&self) -> String {
-        let KernelSpec { bm, bk, bn, .. } = self.spec;
-        let (groups, lanes, slots, in_flight) = (self.groups(), self.lanes, self.slots(), self.in_flight());
-        format!(
-            "{groups} block rows a CTA, each of {lanes} threads: {in_flight} x {slots} blocks of {bm} x {bk} at once, \
-             {bn} column(s)"
-        )
+        table::summary(self)
     }
 
     fn rows(&self) -> Vec<[String; 3]> {
-        let KernelSpec { bm, bn, bk, a, b, acc, .. } = self.spec;
-        let (lanes, slots, groups, threads) = (self.lanes, self.slots(), self.groups(), self.threads());
-        let (block, load, in_flight) = (bm * self.row_bytes(), self.a_load * a.bytes(), self.in_flight());
-        let row = |what: &str, value: String, why: String| [what.to_owned(), value, why];
-        vec![
-            row("sparsity block", format!("{bm} x {bk}"), format!("{a} values, {block} B a block, 4 B its column")),
-            row(
-                "threads of a row",
-                lanes.to_string(),
-                format!("{slots} = {lanes} / {} blocks at once, a row of each", SmallBlocksPlan::rows(self)),
-            ),
-            row("CTA", format!("{threads} threads"), format!("{groups} = {threads} / {lanes} block rows")),
-            match self.is_transposed() {
-                true => row("loads of A", format!("{} B", a.bytes()), format!("{bm} are a column of a block, its row")),
-                false => row(
-                    "loads of A",
-                    format!("{load} B"),
-                    format!("{} of {load} B are a row of a block", bk / self.a_load),
-                ),
-            },
-            row("loads of B", format!("{} B", self.b_load * b.bytes()), format!("where a block is whole; {b}")),
-            row(
-                "in flight",
-                format!("{in_flight} blocks a thread"),
-                format!("{} B of values a group", in_flight * slots * block),
-            ),
-            row("sums", format!("{bn} a thread"), format!("fma.rn.{acc}, then shuffles over {slots} blocks")),
-            row("shared memory", "0 B".to_owned(), "nothing is shared but through shuffles".to_owned()),
-        ]
+        table::rows(self)
     }
 
     fn cluster_tile(&self) -> ClusterTile {
@@ -62,7 +29,7 @@ impl KernelPlan for SmallBlocksPlan {
     }
 
     fn shared_bytes(&self) -> u32 {
-        0
+        self.shared_bytes()
     }
 
     fn tile_scheduler(&self) -> TileScheduler {

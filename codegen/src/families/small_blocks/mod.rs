@@ -7,10 +7,14 @@
 //! done. Then the blocks' sums are added by shuffles, in a fixed order. There is no shared memory, and nothing is added
 //! in global memory. B, the vector or the few columns that blocks are multiplied with, is read through the caches.
 //!
+//! With `lanes = 1` there are no groups: a CTA reads the blocks of all its block rows together, and a thread adds up a row of C
+//! from products in shared memory (`plan::together`).
+//!
 //! Of a transposed product a thread has a column of a block, and the blocks of a column of blocks are listed.
 
 mod emit;
 mod kernel;
 mod plan;
+mod table;
 
 pub(crate) use plan::{SmallBlocksPlan, takes};

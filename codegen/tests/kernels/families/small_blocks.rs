@@ -5,7 +5,7 @@ use crate::planning::plan;
 use crate::ptxas;
 use bsr_codegen::{Argument, IndexWidth, KernelSpec, Op, Plan, Problem, TileScheduler};
 
-const ACCEPTED: [&str; 14] = [
+const ACCEPTED: [&str; 16] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64",
     "mma = scalar, bm = 3, bn = 1, bk = 6, a = f32, b = f64, b_layout = col, c_layout = col",
     "mma = scalar, bm = 8, bn = 16, bk = 8, dtype = f64",
@@ -20,13 +20,17 @@ const ACCEPTED: [&str; 14] = [
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, transpose = on, beta = on",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, epilogue = \"|x: Rows<f64>, y: Dense<f32>, s: f32| max(acc * s, x) / y\"",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f64, row_ptr = i64",
+    "mma = scalar, bm = 1, bn = 1, bk = 1, dtype = f64, b_layout = col, c_layout = col, lanes = 1",
+    "mma = scalar, bm = 3, bn = 2, bk = 5, a = bf16, b = f32, lanes = 1",
 ];
 
-const REFUSED: [&str; 26] = [
+const REFUSED: [&str; 28] = [
     "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, row_ptr = i64",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, row_ptr = i64, transpose = on",
     "bm = 64, bn = 64, bk = 64, row_ptr = i64",
     "mma = scalar, bm = 64, bn = 64, bk = 64, dtype = f32, lanes = 32",
+    "mma = scalar, bm = 3, bn = 4, bk = 3, dtype = f32, lanes = 1",
+    "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = f32, lanes = 1, transpose = on, row_ptr = i64",
     "mma = scalar, bm = 3, bn = 1, bk = 3",
     "mma = scalar, bm = 3, bn = 1, bk = 3, dtype = i8",
     "mma = scalar, bm = 3, bn = 1, bk = 3, a = f64, b = f32, acc = f32",
@@ -109,6 +113,7 @@ fn text() {
     golden_in("snapshots/small_blocks", "whole_vector_of_f64", plan(ACCEPTED[1]).ptx().text());
     golden_in("snapshots/small_blocks", "whole_two_columns", plan(ACCEPTED[4]).ptx().text());
     golden_in("snapshots/small_blocks", "whole_transposed", plan(ACCEPTED[6]).ptx().text());
+    golden_in("snapshots/small_blocks", "whole_together", plan(ACCEPTED[14]).ptx().text());
 }
 
 /// Blocks that larger ones' kernels had before keep them, unless a spec asks for the others.
@@ -175,6 +180,23 @@ fn plans() -> Vec<Plan> {
         let (bn, dtype) = ([1, 4, 16][at % 3], ["dtype = f64", "a = bf16, b = f64", "a = f64, b = f32"][(at / 2) % 3]);
         let form = ["", ", transpose = on", ", lanes = 8", ", b_layout = col"][at % 4];
         plans.push(plan(&format!("mma = scalar, bm = 3, bn = {bn}, bk = 4, {dtype}{form}{fused}")));
+    }
+    // Blocks that are read together: every block and type, with a column and with two.
+    for (i, (bm, bk)) in SIDES.into_iter().enumerate() {
+        for (d, dtype) in DTYPES.into_iter().enumerate() {
+            let bn = 1 + (i + d) % 2;
+            let layouts = ["", ", b_layout = col, c_layout = col", ", b_layout = col"][(i + 2 * d) % 3];
+            let arch = [", arch = sm_90a", "", ", arch = sm_75", ", arch = sm_80"][(i + d) % 4];
+            plans.push(plan(&format!(
+                "mma = scalar, bm = {bm}, bn = {bn}, bk = {bk}, {dtype}, lanes = 1{layouts}{arch}"
+            )));
+        }
+    }
+    for fused in [FUSED[0], FUSED[1]] {
+        plans.push(plan(&format!("mma = scalar, bm = 3, bn = 2, bk = 4, dtype = f32, lanes = 1{fused}")));
+    }
+    for fused in FUSED_IN_F64 {
+        plans.push(plan(&format!("mma = scalar, bm = 2, bn = 1, bk = 2, dtype = f64, lanes = 1{fused}")));
     }
     plans
 }

@@ -155,6 +155,18 @@ const GROUPS: &[Group] = &[
         draws: 400,
     },
     Group {
+        base: "mma = scalar, lanes = 1",
+        bm: &[3, 4, 8, 1, 5, 2, 6, 7],
+        bn: &[1, 2],
+        bk: &[3, 4, 8, 1, 5, 2, 6, 7],
+        axes: &[
+            &["dtype = f64", "dtype = f32", "a = f32, b = f64", "a = f16, b = f32", "a = bf16, b = f64"],
+            LAYOUTS,
+            &["", "arch = sm_90a", "arch = sm_80"],
+        ],
+        draws: 120,
+    },
+    Group {
         base: "op = sdd",
         bm: &[128, 64, 32, 16, 96, 8, 512, 24, 192, 40],
         bn: &[256, 128, 192, 64, 8],

@@ -44,6 +44,11 @@ fn fused_small_blocks_of_f64() {
 }
 
 #[test]
+fn small_blocks_read_together() {
+    run_table("small blocks that a CTA reads together", &together_cases());
+}
+
+#[test]
 fn every_row_can_be_launched() {
     assert_launchable(&all());
 }
@@ -62,6 +67,7 @@ pub(super) fn all() -> Vec<Vec<Case>> {
         transposed_cases(),
         fused_cases(),
         fused_in_f64_cases(),
+        together_cases(),
     ]
 }
 
@@ -162,6 +168,41 @@ fn transposed_cases() -> Vec<Case> {
         "bm = 3, bn = 1, bk = 4, mma = scalar, dtype = f64, transpose = on, b_layout = col",
         (500, 1),
     ));
+    cases
+}
+
+/// Every block, type and layout, with rows of more blocks than a turn of the CTA has, of few and of none.
+fn together_cases() -> Vec<Case> {
+    let mut cases = vec![];
+    for (at, (bm, bk)) in SIDES.into_iter().enumerate() {
+        for turn in 0..4 {
+            let (bn, dtype) = (1 + turn % 2, TYPES[(at + 2 * turn) % TYPES.len()]);
+            let layouts =
+                ["", ", b_layout = col", ", b_layout = col, c_layout = col", ", c_layout = col"][(at + turn) % 4];
+            let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, {dtype}, lanes = 1{layouts}");
+            let lengths: &[usize] = if turn < 2 { &[27, 0, 1, 90, 33, 64, 5] } else { &[1300, 0, 3, 0, 700, 27] };
+            // Ragged in M, N and K, with more block rows than a CTA has.
+            let shape = (150 * bm - bm / 2, bn + turn / 2, if turn < 2 { 90 } else { 1300 } * bk - bk / 2);
+            let shape = if turn < 2 { shape } else { (6 * bm, shape.1, shape.2) };
+            cases.push(Case::new(&spec, shape, Lengths(lengths)));
+        }
+    }
+    for epilogue in [
+        "dtype = f32, beta = on",
+        "dtype = f64, epilogue = \"|x: Dense<f64>, y: Rows<f32>, alpha: f32| alpha * acc + x * y\"",
+        "a = f16, b = f32, epilogue = \"|x: Rows<bf16>, y: Cols<f16>, z: f32| acc * x + y * z\"",
+    ] {
+        for (bm, bn, bk) in [(1, 1, 1), (3, 2, 3), (5, 1, 7)] {
+            let spec = format!("bm = {bm}, bn = {bn}, bk = {bk}, mma = scalar, lanes = 1, {epilogue}");
+            cases.push(Case::new(&spec, (401, bn + 1, 203), Pattern("random:0.2")));
+        }
+    }
+    cases.extend(patterns_of("bm = 2, bn = 1, bk = 2, mma = scalar, dtype = f64, lanes = 1", (500, 1)));
+    cases.extend(patterns_of("bm = 1, bn = 2, bk = 1, mma = scalar, dtype = f32, lanes = 1", (500, 2)));
+    for arch in ["sm_70", "sm_75", "sm_80", "sm_90a", "sm_120"] {
+        let spec = format!("bm = 3, bn = 1, bk = 3, mma = scalar, dtype = f64, lanes = 1, arch = {arch}");
+        cases.push(Case::new(&spec, (301, 1, 307), Pattern("random:0.3")));
+    }
     cases
 }
 

@@ -1,9 +1,11 @@
 //! What a block is multiplied with: lines of B, each a row of it or a column.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::super::plan::{MOST_HELD, SmallBlocksPlan};
-use super::registers::{Wide, class, guard, sum, value, zero};
+use super::registers::{Wide, class, guard_of_products, part, value, zero};
 use crate::Layout;
 
 /// Lines of B that are read, then multiplied.
@@ -50,6 +52,7 @@ struct Product {
 #[derive(Serialize)]
 pub(super) struct Edge {
     block: u32,
+    guard: String,
     lines: Vec<EdgeLine>,
 }
 
@@ -100,31 +103,32 @@ fn product(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> Product {
         Layout::ColMajor => (at, line),
     };
     Product {
-        guard: guard(block),
-        sum: sum(&plan.spec, column),
+        guard: guard_of_products(plan, block),
+        sum: part(plan, block, column),
         a: value(&plan.spec, block, k),
         b: factor(plan, block, line, at),
     }
 }
 
-/// All lines at once where they fit the registers, else one after the other.
-pub(super) fn steps(plan: &SmallBlocksPlan) -> Vec<Step> {
+/// Those of some blocks in flight: all lines at once where they fit the registers, else one after the other.
+pub(super) fn steps(plan: &SmallBlocksPlan, blocks: Range<u32>) -> Vec<Step> {
     let (lines, length) = extent(plan);
-    let together = if plan.in_flight() * lines * length <= MOST_HELD { lines } else { 1 };
+    let together = if (blocks.end - blocks.start) * lines * length <= MOST_HELD { lines } else { 1 };
     let load = |block: u32, line: u32, first: u32| {
         let registers: Vec<String> = (first..first + plan.b_load).map(|at| element(plan, block, line, at)).collect();
         Load { block, wide: Wide::new(plan.spec.b.as_str(), &registers), from: first * plan.spec.b.bytes() }
     };
     let line = |line: u32| Line {
-        moves: (0..if line > 0 { plan.in_flight() } else { 0 }).collect(),
-        loads: (0..plan.in_flight())
+        moves: if line > 0 { blocks.clone().collect() } else { vec![] },
+        loads: blocks
+            .clone()
             .flat_map(|block| (0..length).step_by(plan.b_load as usize).map(move |first| (block, first)))
             .map(|(block, first)| load(block, line, first))
             .collect(),
     };
     let each = |line: u32| {
         let of_block = move |block: u32| (0..length).map(move |at| (block, line, at));
-        (0..plan.in_flight()).flat_map(of_block)
+        blocks.clone().flat_map(of_block)
     };
     let step = |first: u32| {
         let elements = || (first..first + together).flat_map(each);
@@ -149,6 +153,6 @@ impl Edge {
             product: product(plan, block, line, number),
         };
         let line = |number: u32| EdgeLine { number, elements: (0..length).map(|at| element(number, at)).collect() };
-        Self { block, lines: (0..lines).map(line).collect() }
+        Self { block, guard: guard_of_products(plan, block), lines: (0..lines).map(line).collect() }
     }
 }

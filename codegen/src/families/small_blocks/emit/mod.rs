@@ -4,6 +4,7 @@ mod dense;
 mod fused;
 mod registers;
 mod sums;
+mod together;
 mod values;
 
 use serde::Serialize;
@@ -14,7 +15,11 @@ use crate::{Dtype, IndexWidth, KernelSpec, Layout};
 
 /// The instructions of a kernel.
 pub(super) fn body(plan: &SmallBlocksPlan) -> String {
-    let template = if plan.is_transposed() { "small_blocks/transposed.ptx" } else { "small_blocks/body.ptx" };
+    let template = match (plan.is_transposed(), plan.is_together()) {
+        (true, _) => "small_blocks/transposed.ptx",
+        (false, true) => "small_blocks/together.ptx",
+        (false, false) => "small_blocks/body.ptx",
+    };
     templates::render(template, &Context::new(plan))
 }
 
@@ -50,6 +55,7 @@ struct Context<'p> {
     sums: Vec<sums::Sum>,
     tree: Vec<sums::Level>,
     sum_type: Dtype,
+    together: Option<together::Together>,
     fused: Option<fused::Fused>,
 }
 
@@ -72,8 +78,8 @@ impl<'p> Context<'p> {
         let block_bytes = spec.bm * plan.row_bytes();
         let advance = plan.in_flight() * slots;
         let block = |number: u32| match plan.is_transposed() {
-            true => values::Block::of_column(spec, slots, number, registers::guard(number)),
-            false => values::Block::new(spec, plan.a_load, slots, number, registers::guard(number)),
+            true => values::Block::of_column(spec, slots, number, registers::guard(plan, number)),
+            false => values::Block::new(spec, plan.a_load, slots, number, registers::guard(plan, number)),
         };
         Self {
             spec,
@@ -85,7 +91,7 @@ impl<'p> Context<'p> {
                 shift: plan.lanes.trailing_zeros(),
                 slots,
                 rows: plan.groups(),
-                has_idle: slots * plan.rows() < plan.lanes,
+                has_idle: slots * plan.rows() < if plan.is_together() { plan.threads() } else { plan.lanes },
             },
             wide_rows: spec.row_ptr == IndexWidth::I64,
             streams: plan.arch.compute_capability >= (8, 0),
@@ -100,11 +106,12 @@ impl<'p> Context<'p> {
             advance,
             advance_bytes: advance * block_bytes,
             advance_columns: advance * 4,
-            steps: dense::steps(plan),
+            steps: dense::steps(plan, 0..plan.in_flight()),
             edges: (0..plan.in_flight()).map(|block| dense::Edge::new(plan, block)).collect(),
             sums: sums::of(spec),
-            tree: sums::tree(slots, plan.lanes, plan.rows()),
+            tree: if plan.is_together() { vec![] } else { sums::tree(slots, plan.lanes, plan.rows()) },
             sum_type: spec.acc,
+            together: plan.is_together().then(|| together::Together::new(plan, block)),
             fused: fused::Fused::new(spec),
         }
     }

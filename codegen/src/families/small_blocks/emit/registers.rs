@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::super::plan::SmallBlocksPlan;
 use crate::{Dtype, KernelSpec};
 
 /// The register class of an element as it is multiplied.
@@ -29,9 +30,19 @@ pub(super) fn zero(dtype: Dtype) -> &'static str {
     if dtype == Dtype::F64 { "0d0000000000000000" } else { "0f00000000" }
 }
 
-/// The predicate that guards what is done for a block: the first is there wherever the loop is.
-pub(super) fn guard(block: u32) -> String {
-    if block == 0 { String::new() } else { format!("@%p_block{block} ") }
+/// What the products of a column of a block are added to: the sum of the column, or a sum of the block's own that others add up.
+pub(super) fn part(plan: &SmallBlocksPlan, block: u32, column: u32) -> String {
+    if plan.is_together() { format!("%{}_part{block}_{column}", class(plan.spec.acc)) } else { sum(&plan.spec, column) }
+}
+
+/// The predicate that guards the loads of a block: a group's first is there wherever the loop is.
+pub(super) fn guard(plan: &SmallBlocksPlan, block: u32) -> String {
+    if block == 0 && !plan.is_together() { String::new() } else { format!("@%p_block{block} ") }
+}
+
+/// The predicate that guards its products: where blocks are read together, those of a block that is not there are never added.
+pub(super) fn guard_of_products(plan: &SmallBlocksPlan, block: u32) -> String {
+    if plan.is_together() { String::new() } else { guard(plan, block) }
 }
 
 /// The types and the registers of a load: `v2.f64 { %d_0, %d_1 }`, or `f64 %d_0`.

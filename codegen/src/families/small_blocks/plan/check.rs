@@ -1,6 +1,6 @@
 //! Are the block, the types and the keys those of a kernel that this family has?
 
-use super::{MOST_COLUMNS, MOST_SIDE};
+use super::{MOST_COLUMNS, MOST_SIDE, together};
 use crate::plan::{PlanError, PlanErrors};
 use crate::spec::Key;
 use crate::{Accumulate, Dtype, IndexWidth, KernelSpec};
@@ -29,6 +29,7 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
     check_lanes(spec, errors);
     check_choices(spec, errors);
     check_rows(spec, errors);
+    together::check(spec, errors);
 }
 
 fn of_larger_blocks(spec: &KernelSpec, key: Key) -> PlanError {
@@ -95,14 +96,15 @@ fn check_types(spec: &KernelSpec, errors: &mut PlanErrors) {
 fn check_lanes(spec: &KernelSpec, errors: &mut PlanErrors) {
     let Some(lanes) = spec.lanes else { return };
     let (rows, _) = super::sides(spec);
-    if LANES.contains(&lanes) && lanes >= rows {
+    if lanes == together::LANES || LANES.contains(&lanes) && lanes >= rows {
         return;
     }
     let fact = format!("{lanes} threads cannot serve a block row");
     let least = LANES.into_iter().find(|lanes| *lanes >= rows).unwrap_or(MOST_LANES);
     let why = match LANES.contains(&lanes) {
         true => format!("each row of a block has a thread, and a block has {rows} rows"),
-        false => "a warp of 32 threads is divided into groups of 4, 8, 16 or 32".to_owned(),
+        false => "a warp of 32 threads is divided into groups of 4, 8, 16 or 32; 1 reads the rows of a CTA together"
+            .to_owned(),
     };
     errors.push(PlanError::new("lanes", fact, why, format!("lanes = {least}")));
 }

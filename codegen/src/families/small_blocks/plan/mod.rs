@@ -1,7 +1,9 @@
-//! How a plan is made: the check of the request, and the group of threads that serves a block row.
+//! How a plan is made: the check of the request, and the threads that serve a block row.
 
 mod check;
 pub(super) mod fused;
+mod groups;
+mod together;
 
 use crate::plan::{PlanErrors, SparseTimesDense};
 use crate::spec::Key;
@@ -11,22 +13,10 @@ use crate::{Arch, Dtype, KernelSpec, Layout, Mma};
 const MOST_SIDE: u32 = KernelSpec::SMALL_BLOCK;
 /// Most columns of B that a CTA multiplies a block with: the sums of a thread.
 const MOST_COLUMNS: u32 = 16;
-/// Threads of a CTA.
-const THREADS: u32 = 256;
-/// Blocks that a thread has in flight, with few columns and with many.
-const IN_FLIGHT: (u32, u32) = (2, 1);
 /// Bytes of the widest load.
 const LOAD_BYTES: u32 = 16;
-/// Registers of a thread for addresses, positions and counters.
-const COUNTERS: u32 = 48;
-/// Most CTAs of an SM.
-const RESIDENT: u32 = 4;
 /// Elements of B that a thread may have in flight at once, beside those of its blocks.
 pub(super) const MOST_HELD: u32 = 32;
-/// Products of a row of a block with which two blocks in flight leave registers for values that are widened to f64.
-const MOST_WIDENED: u32 = 49;
-/// Columns whose sums leave registers for a second block in flight and a second CTA of an SM.
-const FEW_COLUMNS: u32 = 8;
 
 /// Keys that no other family has.
 pub(super) const OWN: [Key; 2] = [Key::Lanes, Key::RowPtr];
@@ -36,7 +26,7 @@ pub(super) const OWN: [Key; 2] = [Key::Lanes, Key::RowPtr];
 pub(crate) struct SmallBlocksPlan {
     pub(crate) spec: KernelSpec,
     pub(crate) arch: Arch,
-    /// Threads that serve a block row.
+    /// Threads that serve a block row, or [`together::LANES`].
     pub(crate) lanes: u32,
     /// Elements of a load of A's values, and of one of B.
     pub(crate) a_load: u32,
@@ -73,9 +63,14 @@ impl SmallBlocksPlan {
         })
     }
 
-    /// Blocks of a row that a group multiplies at once.
+    /// Whether a CTA reads the blocks of all its block rows together, and a thread adds up a row of C.
+    pub(crate) fn is_together(&self) -> bool {
+        self.lanes == together::LANES
+    }
+
+    /// Blocks that a group of threads multiplies at once, or a CTA where it reads them together.
     pub(crate) fn slots(&self) -> u32 {
-        self.lanes / self.rows()
+        if self.is_together() { together::THREADS / self.rows() } else { self.lanes / self.rows() }
     }
 
     /// Whether the product is of A transposed, which is stored as it is without.
@@ -95,19 +90,21 @@ impl SmallBlocksPlan {
 
     /// Block rows of a CTA.
     pub(crate) fn groups(&self) -> u32 {
-        THREADS / self.lanes
+        if self.is_together() { self.slots() } else { groups::THREADS / self.lanes }
     }
 
     pub(crate) fn threads(&self) -> u32 {
-        THREADS
+        if self.is_together() { together::THREADS } else { groups::THREADS }
     }
 
     /// Blocks that a thread has in flight.
     pub(crate) fn in_flight(&self) -> u32 {
-        // Values of f32 are held beside what they are as f64.
-        let is_full =
-            self.spec.a == Dtype::F32 && self.spec.acc == Dtype::F64 && self.spec.bn * self.inner() > MOST_WIDENED;
-        if self.spec.bn > FEW_COLUMNS || is_full { IN_FLIGHT.1 } else { IN_FLIGHT.0 }
+        if self.is_together() { together::in_flight(self) } else { groups::in_flight(self) }
+    }
+
+    /// Bytes of shared memory for the products that wait to be added up.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        if self.is_together() { together::shared_bytes(self) } else { 0 }
     }
 
     /// Bytes of a row of a block as it is stored.
@@ -117,16 +114,7 @@ impl SmallBlocksPlan {
 
     /// CTAs of an SM that the kernel leaves registers for.
     pub(crate) fn resident(&self) -> u32 {
-        if self.spec.bn > FEW_COLUMNS {
-            return 1;
-        }
-        let words = self.spec.acc.bytes() / 4;
-        let held = self.in_flight() * self.inner() * words;
-        // Elements of B that are narrower than the sums are held twice.
-        let narrow = if self.spec.b == self.spec.acc { 0 } else { self.in_flight() * self.inner() * self.spec.bn };
-        let registers = COUNTERS + 2 * held + 2 * self.spec.bn * words + narrow.min(MOST_HELD);
-        let most = RESIDENT.min(self.arch.threads_per_sm / THREADS);
-        (self.arch.registers / (registers * THREADS)).clamp(1, most)
+        if self.is_together() { together::resident(self) } else { groups::resident(self) }
     }
 }
 
