@@ -40,6 +40,12 @@ pub struct Profile {
     pub promoted: bool,
     /// CTAs that an SM holds.
     pub resident: u32,
+    /// Sets of fragments that a warp has: with two it loads those of the next instruction while this one runs.
+    pub fragment_sets: u32,
+    /// Registers that a thread needs beyond those that its spec leaves it (`maxnreg`).
+    pub spilled: u32,
+    /// Trips to memory, one after the other, in which a tile reads the full operand of its epilogue.
+    pub operand_trips: u32,
 }
 
 /// What multiplies.
@@ -146,6 +152,9 @@ impl Profile {
         overlapped: false,
         promoted: false,
         resident: 1,
+        fragment_sets: 1,
+        spilled: 0,
+        operand_trips: 0,
     };
 }
 
@@ -213,6 +222,11 @@ mod tests {
 
         let warps = of("bm = 128, bn = 128, bk = 64, mma = mma_sync, warps = (2, 4), stages = 3");
         assert_eq!((warps.kind, warps.consumers, warps.share, warps.stages), (KernelKind::MmaSync, 8, (64, 32), 3));
+        assert_eq!((warps.fragment_sets, warps.operand_trips, warps.copied_rows), (2, 0, Profile::PLAIN.copied_rows));
+        let fed = of("bm = 128, bn = 256, bk = 32, mma = mma_sync, load = tma, beta = on");
+        assert_eq!((fed.fragment_sets, fed.operand_trips, fed.copied_rows), (2, 3, (64, 128)));
+        let divided = of("bm = 128, bn = 256, bk = 128, mma = mma_sync, split = auto, maxnreg = 168");
+        assert_eq!((divided.fragment_sets, divided.spilled, warps.spilled), (1, 236 - 168, 0));
         assert_eq!(of("bm = 64, bn = 64, bk = 64, mma = wmma").kind, KernelKind::Wmma { asynchronous: true });
         assert_eq!(
             of("bm = 64, bn = 64, bk = 64, mma = wmma, arch = sm_70").kind,

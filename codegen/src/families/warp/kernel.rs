@@ -35,7 +35,7 @@ impl KernelPlan for WarpPlan {
         let Epilogue { lines, length, staged, subtiles, .. } = self.epilogue;
         let Arch { shared_bytes, shared_bytes_per_sm, cp_async, .. } = self.arch;
         let (threads, parts) = (self.threads(), self.tiling.fragments());
-        let (warps_of_cta, sets) = (self.crew().consumers, if self.tiling.buffered { 2 } else { 1 });
+        let (warps_of_cta, sets) = (self.crew().consumers, self.tiling.sets());
         let how = match self.spec.load {
             Load::Warps if cp_async => "cp.async",
             Load::Warps => "through registers",
@@ -191,7 +191,14 @@ impl KernelPlan for WarpPlan {
             stage_k: k.k_step * k.sub_stages,
             held_k: (k.k_step * k.steps).max(self.spec.bk),
             stages_per_block: (k.steps, k.sub_stages),
+            copied_rows: match self.spec.load {
+                Load::Tma => (self.a.span(), self.b.span()),
+                Load::Warps | Load::Producer => Profile::PLAIN.copied_rows,
+            },
             resident: self.memory.resident,
+            fragment_sets: t.sets(),
+            spilled: self.spec.maxnreg.map_or(0, |most| t.registers.saturating_sub(most)),
+            operand_trips: emit::operand_trips(self),
             ..Profile::PLAIN
         }
     }

@@ -157,6 +157,15 @@ fn read_before(plan: &WarpPlan, program: Option<&'static Program>, subtile: u32,
     subtiles.filter(|subtile| *subtile < plan.epilogue.subtiles).flat_map(of_subtile).collect()
 }
 
+/// Trips to memory in which a tile reads its full operand.
+pub(in super::super) fn operand_trips(plan: &WarpPlan) -> u32 {
+    let program = fused::program(&plan.spec).filter(|program| program.tile().is_some());
+    let places =
+        (0..plan.epilogue.subtiles).flat_map(|subtile| (0..vectors(plan)).map(move |vector| (subtile, vector)));
+    let reads = |(subtile, vector): &(u32, u32)| !read_before(plan, program, *subtile, *vector).is_empty();
+    program.map_or(0, |_| places.filter(reads).count() as u32)
+}
+
 /// Vectors of a subtile that a lane stores.
 fn vectors(plan: &WarpPlan) -> u32 {
     let e = &plan.epilogue;

@@ -19,6 +19,7 @@ mod work_tile;
 
 use boxes::Boxes;
 use context::Context;
+pub(super) use fused::operand_trips;
 use roles::Roles;
 
 use super::plan::WarpPlan;

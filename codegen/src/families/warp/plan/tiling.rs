@@ -63,6 +63,11 @@ impl Tiling {
         spec.acc.registers(self.warp_m * self.warp_n / 32)
     }
 
+    /// Sets of fragments that a warp has.
+    pub(crate) fn sets(&self) -> u32 {
+        if self.buffered { 2 } else { 1 }
+    }
+
     /// Fragments of A and of B that a warp multiplies with each other.
     pub(crate) fn fragments(&self) -> (u32, u32) {
         (self.warp_m / self.fragment.0, self.warp_n / self.fragment.1)
