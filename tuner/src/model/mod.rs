@@ -40,6 +40,7 @@ mod timeline;
 mod traffic;
 mod verdict;
 mod view;
+mod warps;
 mod work_list;
 
 use std::sync::Arc;

@@ -67,12 +67,16 @@ pub struct Rates {
     pub lone: f64,
     /// FP8 sums that are promoted: time of a stage over one of fast sums.
     pub promoted: f64,
-    /// Multiply-adds of a cycle and SM, in `mma_sync`.
+    /// Multiply-adds of a cycle and SM, in `mma_sync` (`benches/LOG.md`, 102, as the next four).
     pub mma_sync: f64,
     /// `wmma` over `mma_sync`, and where copies pass through registers.
     pub wmma: [f64; 2],
-    /// Warps that only multiply over those that load, too: `mma_sync` fed by `cp.async`, by TMA, and `wmma` (`benches/LOG.md`, 89).
-    pub fed: [f64; 3],
+    /// The part of the time of shared memory that products of warps show.
+    pub shown: f64,
+    /// What a copy by `cp.async` takes of shared memory and of the way to it, over one by TMA.
+    pub copied: f64,
+    /// Time of products of warps that have one set of fragments, over those with two.
+    pub one_set: f64,
     /// 8-bit operands over 16-bit ones in `mma_sync`: INT8, FP8.
     pub mma_sync8: [f64; 2],
     /// TFLOP/s of CUDA cores: atomics, registers, vectors.
@@ -132,10 +136,12 @@ impl Rates {
         apart: 0.95,
         lone: 0.1,
         promoted: 1.0,
-        mma_sync: 2_410.0,
-        wmma: [0.793, 0.315],
-        fed: [1.0, 1.13, 0.91],
-        mma_sync8: [1.42, 0.46],
+        mma_sync: 1_570.0,
+        wmma: [0.855, 0.448],
+        shown: 0.31,
+        copied: 3.2,
+        one_set: 1.03,
+        mma_sync8: [1.8, 0.617],
         scalar: [18.7, 25.9, 47.3],
         clock: 1.0,
     };

@@ -12,10 +12,7 @@ use super::tiles::Tiles;
 use super::view::View;
 
 /// How sharply the slower of the tensor cores and of shared memory decides within a WGMMA: nothing else is between them.
-const SHARED: f64 = 6.0;
-
-/// What products of warps do not hide of the time that shared memory and L2 take.
-const PART: f64 = 0.4;
+pub(super) const SHARED: f64 = 6.0;
 
 /// What a row of small blocks takes longer by for each doubling or halving of the threads that serve it, from the best number:
 /// 2 to 22 % were measured (`benches/LOG.md`, 69 and 85).
@@ -41,12 +38,12 @@ fn lines(row: f64, pitch: f64) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     /// Of an SM's tensor cores.
-    tensor: f64,
+    pub(super) tensor: f64,
     /// Bytes from L2 in a microsecond: of the card's, of the SM's.
     pub(super) l2: f64,
-    port: f64,
+    pub(super) port: f64,
     /// Bytes of device memory in a microsecond.
-    hbm: f64,
+    pub(super) hbm: f64,
 }
 
 impl Share {
@@ -71,7 +68,7 @@ pub(super) struct TileTime {
     /// Loads alone.
     pub(super) l2: f64,
     /// Both, and what comes from device memory, which overlap.
-    busy: f64,
+    pub(super) busy: f64,
     pub(super) barriers: f64,
     pub(super) latency: f64,
     /// The beginning of the tile, and a store that nothing hides.
@@ -98,6 +95,8 @@ pub(super) struct Setting<'s> {
     pub(super) card: &'s Card,
     /// Bytes of the result that a tile has.
     pub(super) out: f64,
+    /// Those of a full operand of its epilogue.
+    pub(super) full: f64,
     /// As of the [tiles](Tiles), and of pairs of blocks whether they are in waves.
     sampled: bool,
     in_waves: Option<bool>,
@@ -109,8 +108,26 @@ impl<'s> Setting<'s> {
     pub(super) fn new(profile: &'s Profile, view: &'s View, tiles: &Tiles, misses: Misses, card: &'s Card) -> Self {
         let (sampled, in_waves) = (tiles.sampled, tiles.pairs.as_ref().map(|pairs| pairs.in_waves));
         let lines = lines(f64::from(profile.copied_rows.0.max(16)), view.depth * view.bytes[0]);
-        Self { profile, view, misses, card, out: tiles.out, sampled, in_waves, lines }
+        Self { profile, view, misses, card, out: tiles.out, full: tiles.full, sampled, in_waves, lines }
     }
+}
+
+/// What a tile loads.
+pub(super) struct Loads {
+    /// Microseconds of L2.
+    pub(super) from_l2: f64,
+    /// Bytes that come to the SM.
+    pub(super) received: f64,
+    /// Microseconds of the rows of TMA's boxes.
+    pub(super) boxes: f64,
+}
+
+/// What the stages of a tile take at least beside their work: of device memory, of the SM's way from L2; and what they wait for
+/// other CTAs.
+pub(super) struct Paces {
+    pub(super) hbm: f64,
+    pub(super) own: f64,
+    pub(super) waits: f64,
 }
 
 impl Rates {
@@ -132,7 +149,7 @@ impl Rates {
     }
 
     fn wgmma_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out, sampled, in_waves, lines } = setting;
+        let &Setting { profile, view, misses, card, out, .. } = setting;
         let sms = card.sms as f64;
         let kind = match (view.bytes[0] < 2.0, view.bytes[2] >= 4.0) {
             (false, _) => 0,
@@ -153,6 +170,37 @@ impl Rates {
         if profile.promoted {
             tensor *= self.promoted;
         }
+        let Loads { from_l2, received, boxes } = self.loads(setting, tile, share);
+        // What an SM takes at most, however few others ask.
+        let own = (received / share.port).max(boxes);
+        let fills = if profile.kind == KernelKind::SwapAb { tile.stages * self.fill } else { 0.0 };
+        let filled = both(from_l2, fills, self.sharpness[0]);
+        let l2 = both(both(from_l2, own, SHARED), fills, self.sharpness[0]);
+        let fetched = tile.sparse * misses.sparse + tile.dense * misses.dense;
+        let hbm = (fetched + out * misses.results) / share.hbm;
+        let doublings = f64::from(profile.cluster.max(1) * profile.pack.max(1)).log2();
+        let wait = match profile.multicast {
+            Multicast::Nothing => 0.0,
+            Multicast::Sparse => self.wait[0] * doublings,
+            Multicast::Dense => self.wait[1] * doublings,
+        };
+        let blocks = match profile.kind {
+            KernelKind::SwapAb => tile.blocks * self.block + tile.stages * f64::from(profile.pack) * self.turn,
+            _ => 0.0,
+        };
+        let rounds = tile.stages * self.round + tile.lone * self.lone + blocks;
+        // A stage that CTAs share is loaded again when all of them have released it.
+        let waits = tile.stages * wait;
+        let work = both(tensor + rounds, filled, self.sharpness[0]);
+        let (busy, latency) = self.paced(setting, tile, work, Paces { hbm, own, waits });
+        // Stores leave through L2, too.
+        let store = if profile.overlapped { 0.0 } else { self.store + out / share.l2 };
+        TileTime { tensor, l2, busy, barriers: rounds + waits, latency, ends: self.between + store }
+    }
+
+    /// What a tile loads, and what that takes.
+    pub(super) fn loads(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> Loads {
+        let &Setting { profile, view, misses, sampled, in_waves, lines, .. } = setting;
         let sectors = self.sectors(view);
         let dense = tile.dense * if view.dense_is_k_major { sectors } else { 1.0 };
         let sparse = tile.sparse * sectors;
@@ -170,33 +218,20 @@ impl Rates {
         let (pitch, span) = (view.dense_extent * view.bytes[1], f64::from(spans.1.max(16)));
         let of_dense = if !view.dense_is_k_major && pitch <= span.min(LINE) { LINE } else { span };
         let rows = tile.sparse / f64::from(spans.0.max(16)) * lines + tile.dense / of_dense;
-        let fills = if profile.kind == KernelKind::SwapAb { tile.stages * self.fill } else { 0.0 };
         let beyond = tile.beyond * self.beyond_ns * 1e-3;
         let read = sparse * (1.0 - misses.joined[0]) + dense * (1.0 - misses.joined[1]);
         let from_l2 = read / (share.l2 * abreast) + beyond;
-        // What an SM takes at most, however few others ask.
-        let own = (received / share.port).max(rows * self.row_ns * 1e-3);
-        let l2 = both(both(from_l2, own, SHARED), fills, self.sharpness[0]);
-        let fetched = tile.sparse * misses.sparse + tile.dense * misses.dense;
-        let hbm = (fetched + out * misses.results) / share.hbm;
-        let doublings = f64::from(profile.cluster.max(1) * profile.pack.max(1)).log2();
-        let wait = match profile.multicast {
-            Multicast::Nothing => 0.0,
-            Multicast::Sparse => self.wait[0] * doublings,
-            Multicast::Dense => self.wait[1] * doublings,
-        };
-        let blocks = match profile.kind {
-            KernelKind::SwapAb => tile.blocks * self.block + tile.stages * f64::from(profile.pack) * self.turn,
-            _ => 0.0,
-        };
-        let rounds = tile.stages * self.round + tile.lone * self.lone + blocks;
-        // A stage that CTAs share is loaded again when all of them have released it.
-        let waits = tile.stages * wait;
+        Loads { from_l2, received, boxes: rows * self.row_ns * 1e-3 / share.tensor }
+    }
+
+    /// The time of a tile's stages whose multiplications and loads from L2 take `work`, and what of it a ring buffer too shallow
+    /// adds.
+    pub(super) fn paced(&self, setting: &Setting<'_>, tile: &Tile, work: f64, paces: Paces) -> (f64, f64) {
+        let (&Setting { profile, misses, .. }, Paces { hbm, own, waits }) = (setting, paces);
         // A stage is asked for when it is free: every `stages` stages take a latency and the work on one of them.
         // It is there when the last of its boxes is.
         let miss = misses.sparse.max(misses.dense);
         let trip = self.latency[0] + miss * (self.latency[1] - self.latency[0]);
-        let work = both(tensor + rounds, both(from_l2, fills, self.sharpness[0]), self.sharpness[0]);
         // Panels of the dense operand come in bursts, for which all wait; the sparse one streams.
         let streams = tile.sparse * misses.sparse / (tile.sparse + tile.dense).max(1.0);
         // Between two tiles memory goes on.
@@ -204,10 +239,7 @@ impl Rates {
         let busy = both(work, hbm, self.sharpness[1] / (1.0 - streams).max(0.1)) - self.between;
         let busy = both(busy, own, SHARED) + waits;
         let bound = (tile.stages * trip + busy) / f64::from(profile.stages.max(1));
-        let latency = both(busy, bound, self.sharpness[0]) - busy;
-        // Stores leave through L2, too.
-        let store = if profile.overlapped { 0.0 } else { self.store + out / share.l2 };
-        TileTime { tensor, l2, busy, barriers: rounds + waits, latency, ends: self.between + store }
+        (busy, both(busy, bound, self.sharpness[0]) - busy)
     }
 
     /// What L2 reads of rows of a block over what is asked for: rows that are no multiple of its sectors of 32 bytes cost
@@ -215,62 +247,6 @@ impl Rates {
     fn sectors(&self, view: &View) -> f64 {
         let pitch = (view.depth * view.bytes[0]) as u64;
         if pitch.is_multiple_of(32) { 1.0 } else { self.across }
-    }
-
-    /// Cycles of an SM in a microsecond under load of `mma.sync`: the card's rate is that of 2048 multiply-adds a cycle.
-    fn warp_clock(&self, card: &Card) -> f64 {
-        self.clock * card.dense_tflops / card.sms as f64 / 640.0 * 132.0 * 1.5e3
-    }
-
-    /// Microseconds of an SM that warps take for so many 16-bit multiply-adds, whose operands are so many bytes of shared memory
-    /// that are written and read.
-    pub(super) fn by_warps(&self, multiply_adds: f64, shared: f64, card: &Card) -> f64 {
-        (multiply_adds / self.mma_sync + PART * shared / 128.0) / self.warp_clock(card)
-    }
-
-    /// The planner's own weights of tensor cores, shared memory and L2, which overlap in part.
-    fn warp_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
-        let &Setting { profile, view, misses, card, out, .. } = setting;
-        let (m, n) = (f64::from(profile.cta_m), f64::from(profile.cta_n));
-        let (warps, part) = (f64::from(profile.consumers), profile.share);
-        let bytes = view.bytes[0];
-        let loaded = (m + n) * bytes;
-        let read = warps * f64::from(part.0 + part.1) * bytes;
-        let is_eighth = bytes < 2.0;
-        let faster = match (is_eighth, view.bytes[2] >= 4.0) {
-            (false, _) if bytes > 2.0 => 0.5,
-            (false, _) => 1.0,
-            (true, true) => self.mma_sync8[0],
-            (true, false) => self.mma_sync8[1],
-        };
-        let opaque = match profile.kind {
-            KernelKind::Wmma { asynchronous: true } => self.wmma[0],
-            KernelKind::Wmma { asynchronous: false } => self.wmma[1],
-            KernelKind::Fed { opaque: true, .. } => self.wmma[0] * self.fed[2],
-            KernelKind::Fed { by_tma, .. } => self.fed[usize::from(by_tma)],
-            _ => 1.0,
-        };
-        let clock = self.warp_clock(card);
-        let k = tile.flops / (2.0 * m * n);
-        let multiplied = match profile.kind {
-            KernelKind::Doubles { rate } => f64::from(rate),
-            _ => self.mma_sync * faster,
-        };
-        let cycles = m * n / multiplied + PART * (loaded + read) / 128.0;
-        let tensor = k * cycles / clock / opaque;
-        let l2 = PART * k * loaded / 32.0 / clock;
-        let few = (8.0 - warps * f64::from(profile.resident)).max(0.0);
-        let shallow = if profile.stages < 3 { 0.08 } else { 0.0 };
-        let tensor = (tensor + l2) * (1.0 + 0.06 * few + shallow) / share.tensor;
-        let hbm = (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
-        TileTime {
-            tensor,
-            l2,
-            busy: both(both(tensor, l2, SHARED), hbm, self.sharpness[1]) + tile.stages * self.round,
-            barriers: tile.stages * self.round,
-            ends: self.between + self.store,
-            ..TileTime::default()
-        }
     }
 
     fn scalar_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {

@@ -24,6 +24,8 @@ pub(super) struct Tiles {
     pub(super) block_rows: usize,
     /// Bytes of the result that a CTA's tile has.
     pub(super) out: f64,
+    /// The same of a full operand of its epilogue.
+    pub(super) full: f64,
     /// Bytes that the dense operand's panel of one column of tiles takes, for each block column of the pattern.
     pub(super) panel: f64,
     /// The part of the CTAs of all clusters that have columns to compute.
@@ -95,6 +97,7 @@ impl Tiles {
             block_rows: shape.index(plan).map_or(0, |index| index.row_ptr.len().saturating_sub(1)),
             // A product that is added to C in memory reads and writes it.
             out: f64::from(profile.cta_m) * f64::from(profile.cta_n) * view.bytes[2] * clip * pack,
+            full: f64::from(profile.cta_m) * f64::from(profile.cta_n) * full_bytes(plan) * clip,
             panel: view.depth * width * of_cluster * view.bytes[1],
             needed: of_cluster / clip,
             column_lists,
@@ -118,6 +121,12 @@ impl Tiles {
     pub(super) fn count(&self) -> usize {
         self.column.len() * self.columns
     }
+}
+
+/// Bytes of an element of a full operand of the epilogue.
+fn full_bytes(plan: &Plan) -> f64 {
+    let operand = plan.spec().epilogue.and_then(|epilogue| epilogue.program().tile());
+    operand.map_or(0.0, |(_, dtype)| f64::from(dtype.bytes()))
 }
 
 /// Rows of boxes that lie beyond the last column, for each byte of the dense operand's tiles.

@@ -295,7 +295,7 @@ impl Step {
         let l2 = (card.l2_tbs * 1e6 / ctas.max(1.0)).min(card.rates.port / sharing);
         StepTime {
             tensor: match self.reads {
-                Some(reads) => card.rates.by_warps(self.flops / 2.0, (1.0 + reads) * self.bytes, card),
+                Some(reads) => card.rates.by_warps(self.flops / 2.0, [reads * self.bytes, self.bytes], card),
                 None => self.flops / (costs.faster * card.dense_tflops * 1e6 / sms),
             },
             exponentials: self.exponentials * (1.0 + costs.beside)
