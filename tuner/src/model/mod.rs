@@ -10,8 +10,9 @@
 //!
 //! A tile takes its stages, each as long as the slowest of tensor cores, L2 and device memory needs (near each other both
 //! delay), a barrier round, what a ring buffer too shallow to hide the latency adds, and its store, unless that runs under
-//! the next tile. Requests of several CTAs for the same bytes at the same time are one to L2. A CTA's share of L2 and of device memory is that of as many as run: the last ones have more, up to what one
-//! SM can take. The clock of the SMs is the one that the load of the tensor cores leaves. Constants are
+//! the next tile. Warps take time of shared memory beside that of tensor cores (`warps`). Requests of several CTAs for the same
+//! bytes at the same time are one to L2. A CTA's share of L2 and of device memory is that of as many as run: the last ones have
+//! more, up to what one SM can take. The clock of the SMs is the one that the load of the tensor cores leaves. Constants are
 //! in [`rates`], with where they are from. A launch is one that nothing precedes, so `pdl` changes nothing. What the model
 //! is wrong about is in the output of its test: `cargo test -p bsr-tuner --lib model -- --nocapture`.
 

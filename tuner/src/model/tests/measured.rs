@@ -3,6 +3,7 @@
 pub(super) const CUBE: [usize; 3] = [8192, 8192, 8192];
 pub(super) const FLAGSHIP: [usize; 3] = [8192, 8192, 8288];
 pub(super) const SMALL: [usize; 3] = [4096, 4096, 4096];
+pub(super) const SAMPLED: [usize; 3] = [8192, 8192, 4096];
 
 /// The rate of the library in the ratios of entry 18 over the one in the run of entry 99.
 const SLOWER: f64 = 688.0 / 757.0;
@@ -20,8 +21,8 @@ pub(super) const MEASURED: &[(&str, [usize; 3], &str, f64)] = &[
     ("bm = 32, bn = 256, bk = 32, pack = 4", CUBE, "random:0.05", 246.0),
     ("bm = 128, bn = 256, bk = 128, transpose = on", CUBE, "random:0.25", 667.0),
     ("bm = 128, bn = 256, bk = 128, op = dds", CUBE, "random:0.25", 654.0),
-    ("bm = 128, bn = 256, bk = 128, op = sdd", [8192, 8192, 4096], "random:0.25", 571.0),
-    ("bm = 128, bn = 256, bk = 128, op = sdd", [8192, 8192, 4096], "random:0.05", 475.0),
+    ("bm = 128, bn = 256, bk = 128, op = sdd", SAMPLED, "random:0.25", 571.0),
+    ("bm = 128, bn = 256, bk = 128, op = sdd", SAMPLED, "random:0.05", 475.0),
     ("bm = 128, bn = 256, bk = 32", CUBE, "topk:16", 538.0),
     ("bm = 64, bn = 256, bk = 64, cluster = 2", SMALL, "random:0.125", 392.0),
     ("bm = 512, bn = 128, bk = 112", FLAGSHIP, "topk:16", 596.0),
@@ -112,65 +113,50 @@ pub(super) const MEASURED: &[(&str, [usize; 3], &str, f64)] = &[
     // 99: a full operand, and SDDMM beside a library that had 757 at 0.25 and 618 at 0.05.
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, beta = on", CUBE, "random:0.25", 0.535 * 688.0),
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, beta = on, load = tma", CUBE, "random:0.25", 0.602 * 688.0),
-    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync", [8192, 8192, 4096], "random:0.25", 367.0 * SLOWER),
+    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync", SAMPLED, "random:0.25", 367.0 * SLOWER),
     (
         "bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = producer, arch = sm_90a",
-        [8192, 8192, 4096],
+        SAMPLED,
         "random:0.25",
         366.0 * SLOWER,
     ),
-    (
-        "bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = tma",
-        [8192, 8192, 4096],
-        "random:0.25",
-        425.0 * SLOWER,
-    ),
+    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = tma", SAMPLED, "random:0.25", 425.0 * SLOWER),
     (
         "bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = tma, schedule = balanced",
-        [8192, 8192, 4096],
+        SAMPLED,
         "random:0.25",
         437.0 * SLOWER,
     ),
-    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = wmma", [8192, 8192, 4096], "random:0.25", 279.0 * SLOWER),
-    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync", [8192, 8192, 4096], "random:0.05", 343.0 * SLOWER),
+    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = wmma", SAMPLED, "random:0.25", 279.0 * SLOWER),
+    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync", SAMPLED, "random:0.05", 343.0 * SLOWER),
     (
         "bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = producer, arch = sm_90a",
-        [8192, 8192, 4096],
+        SAMPLED,
         "random:0.05",
         348.0 * SLOWER,
     ),
-    (
-        "bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = tma",
-        [8192, 8192, 4096],
-        "random:0.05",
-        402.0 * SLOWER,
-    ),
+    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = tma", SAMPLED, "random:0.05", 402.0 * SLOWER),
     (
         "bm = 128, bn = 256, bk = 128, op = sdd, mma = mma_sync, load = tma, schedule = balanced",
-        [8192, 8192, 4096],
+        SAMPLED,
         "random:0.05",
         465.0 * SLOWER,
     ),
-    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = wmma", [8192, 8192, 4096], "random:0.05", 313.0 * SLOWER),
+    ("bm = 128, bn = 256, bk = 128, op = sdd, mma = wmma", SAMPLED, "random:0.05", 313.0 * SLOWER),
     (
         "bm = 128, bn = 128, bk = 128, op = sdd, mma = mma_sync, load = tma, warps = (2, 2)",
-        [8192, 8192, 4096],
+        SAMPLED,
         "random:0.25",
         461.0 * SLOWER,
     ),
-    (
-        "bm = 64, bn = 256, bk = 64, op = sdd, mma = mma_sync, load = tma",
-        [8192, 8192, 4096],
-        "random:0.25",
-        402.0 * SLOWER,
-    ),
+    ("bm = 64, bn = 256, bk = 64, op = sdd, mma = mma_sync, load = tma", SAMPLED, "random:0.25", 402.0 * SLOWER),
     (
         "bm = 64, bn = 256, bk = 64, op = sdd, mma = mma_sync, load = producer, arch = sm_90a",
-        [8192, 8192, 4096],
+        SAMPLED,
         "random:0.25",
         318.0 * SLOWER,
     ),
-    ("bm = 32, bn = 256, bk = 32, op = sdd, mma = mma_sync", [8192, 8192, 4096], "random:0.25", 249.0 * SLOWER),
+    ("bm = 32, bn = 256, bk = 32, op = sdd, mma = mma_sync", SAMPLED, "random:0.25", 249.0 * SLOWER),
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = i8", CUBE, "random:0.25", 704.0),
     ("bm = 128, bn = 256, bk = 128, mma = mma_sync, dtype = e4m3", CUBE, "random:0.25", 299.0),
     ("bm = 64, bn = 128, bk = 64, mma = scalar, vector = 8", SMALL, "random:0.125", 45.2),

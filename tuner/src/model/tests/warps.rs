@@ -3,13 +3,13 @@
 use bsr_codegen::{KernelSpec, Op, Plan};
 
 use super::super::{Card, predict};
-use super::measured::CUBE;
+use super::measured::{CUBE, SAMPLED};
 use super::problem;
 
 /// Microseconds of kernels of warps in blocks of 128 x 128 at a quarter.
 fn of_warps(text: &str) -> f64 {
     let spec: KernelSpec = format!("bm = 128, bk = 128, {text}").parse().unwrap();
-    let size = if spec.op == Op::Sdd { [8192, 8192, 4096] } else { CUBE };
+    let size = if spec.op == Op::Sdd { SAMPLED } else { CUBE };
     predict(&Plan::new(&spec).unwrap(), &problem(&spec, size, "random:0.25"), &Card::h200()).us
 }
 
