@@ -23,7 +23,17 @@ impl Choices {
             list.extend((0..count).filter(|i| holds(*i)));
         }
         fill(&mut self.ready, m.warps.len(), |w| m.warp_ready(w));
-        fill(&mut self.copies, m.asyncs.pending.len(), |i| m.copy_may_run(i));
+        let copies = m.asyncs.pending.len();
+        if m.asyncs.all_may_run() {
+            if !std::mem::replace(&mut self.all_copies, true) {
+                self.copies.clear();
+            }
+            self.copies.truncate(copies);
+            self.copies.extend(self.copies.len()..copies);
+        } else {
+            self.all_copies = false;
+            fill(&mut self.copies, copies, |i| m.copy_may_run(i));
+        }
         fill(&mut self.groups, m.warpgroups.len(), |g| m.warpgroups[g].ready());
     }
 }
@@ -87,7 +97,7 @@ impl Machine<'_> {
         choice
     }
 
-    fn choose_of(&mut self, Choices { ready, copies, groups }: &Choices) -> Option<Choice> {
+    fn choose_of(&mut self, Choices { ready, copies, groups, .. }: &Choices) -> Option<Choice> {
         match self.options.schedule {
             // The youngest copy first; the tensor core last of all.
             Schedule::Early | Schedule::Late => {

@@ -101,10 +101,12 @@ impl ClusterSchedule {
     }
 }
 
-/// What can happen next: warps, copies, and warpgroups whose tensor core has work. The lists are rebuilt at every step.
+/// What can happen next: warps, copies, and warpgroups whose tensor core has work. The lists are made anew at every step.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
     pub(crate) ready: Vec<usize>,
     pub(crate) copies: Vec<usize>,
+    /// The copies are all there are, in order: only their number changes.
+    pub(crate) all_copies: bool,
     pub(crate) groups: Vec<usize>,
 }

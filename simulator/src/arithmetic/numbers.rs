@@ -11,6 +11,7 @@ static HALF: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u16::MAX).map(|b| f16::f
 static QUARTER: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=u8::MAX).map(e4m3).collect());
 
 /// The bits of up to 8 bytes of memory.
+#[inline]
 pub(crate) fn raw(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b))
 }
@@ -144,6 +145,7 @@ pub(crate) fn round_f32(v: f64, d: Direction) -> u32 {
 }
 
 /// The value of a scalar float of type `ty`.
+#[inline]
 pub(crate) fn to_f64(raw: u64, ty: Ty) -> f64 {
     match ty {
         Ty::F64 => f64::from_bits(raw),
@@ -152,6 +154,7 @@ pub(crate) fn to_f64(raw: u64, ty: Ty) -> f64 {
 }
 
 /// The bits of `v` in the scalar type `ty`, to nearest even; NaN is canonical.
+#[inline]
 pub(crate) fn from_f64(v: f64, ty: Ty) -> u64 {
     match ty {
         Ty::F64 => v.to_bits(),
@@ -165,6 +168,7 @@ pub(crate) fn from_f64(v: f64, ty: Ty) -> u64 {
 }
 
 /// The scalar type of a packed type.
+#[inline]
 pub(crate) fn scalar(ty: Ty) -> Ty {
     match ty {
         Ty::F16x2 => Ty::F16,

@@ -21,6 +21,7 @@ pub(crate) trait Element: Copy + Default + std::ops::Neg<Output = Self> {
 }
 
 impl Element for f32 {
+    #[inline]
     fn of(raw: u64, ty: Ty) -> Self {
         to_f32(raw, ty)
     }
@@ -29,40 +30,49 @@ impl Element for f32 {
         widen(bytes, ty, out);
     }
 
+    #[inline]
     fn bits(self, ty: Ty) -> u64 {
         if ty == Ty::F16 { from_f64(f64::from(self), ty) } else { u64::from(self.to_bits()) }
     }
 
+    #[inline]
     fn of_word(word: u32) -> Self {
         Self::from_bits(word)
     }
 
+    #[inline]
     fn word(self) -> u32 {
         self.to_bits()
     }
 
+    #[inline]
     fn plus(self, x: Self, y: Self) -> Self {
         self + x * y
     }
 }
 
 impl Element for i32 {
+    #[inline]
     fn of(raw: u64, ty: Ty) -> Self {
         if ty.signed() { sign_extend(raw & ty.mask(), ty.bits()) as Self } else { (raw & ty.mask()) as Self }
     }
 
+    #[inline]
     fn bits(self, _: Ty) -> u64 {
         u64::from(self as u32)
     }
 
+    #[inline]
     fn of_word(word: u32) -> Self {
         word.cast_signed()
     }
 
+    #[inline]
     fn word(self) -> u32 {
         self.cast_unsigned()
     }
 
+    #[inline]
     fn plus(self, x: Self, y: Self) -> Self {
         self.wrapping_add(x.wrapping_mul(y))
     }

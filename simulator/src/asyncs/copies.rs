@@ -22,12 +22,12 @@ impl Machine<'_> {
     /// Takes the next step of a copy in flight: all of a load; reading, then writing, of a store.
     pub(crate) fn advance_copy(&mut self, index: usize) -> Exec<()> {
         self.epoch += 1;
-        let mut op = self.asyncs.pending.swap_remove(index);
+        let mut op = self.asyncs.take(index);
         if op.write_stamp.is_some() && op.data.is_none() {
             op.data = Some(self.read_source(&op)?);
-            self.asyncs.alive.insert(op.id, true);
+            self.asyncs.has_read(op.id);
             self.asyncs.release(op.stamp.base);
-            self.asyncs.pending.push(op);
+            self.asyncs.add(op);
             let last = self.asyncs.pending.len() - 1;
             self.asyncs.pending.swap(index, last);
             return Ok(());
@@ -90,7 +90,7 @@ impl Machine<'_> {
                 self.arrive_at(who, *barrier, 1, None, Some(view))?;
             }
         }
-        self.asyncs.alive.remove(&op.id);
+        self.asyncs.finish(op.id);
         self.asyncs.release(op.stamp.base);
         if let Some(s) = op.write_stamp {
             self.asyncs.release(s.base);

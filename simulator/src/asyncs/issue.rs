@@ -154,8 +154,7 @@ impl Machine<'_> {
         let (issued, due) = self.copy_time(who.w, bytes);
         let writes = write_stamp.map(|s| (s.base, s.tick));
         let ticket = Ticket { id, reads: (stamp.base, stamp.tick), writes, due };
-        self.asyncs.alive.insert(id, false);
-        self.asyncs.pending.push(Pending {
+        self.asyncs.add(Pending {
             id,
             w: who.w,
             pc: who.pc,
@@ -366,7 +365,6 @@ impl Machine<'_> {
             let rest = all.split_off(each.min(all.len()));
             let part = std::mem::replace(&mut all, rest);
             let id = self.asyncs.number();
-            self.asyncs.alive.insert(id, false);
             for (c, i) in &part {
                 let ticket = Ticket { id, reads: (base + c.lane, i.stamp.tick), writes: None, due };
                 self.warps[who.w].copies[c.lane as usize].open.push(ticket);
@@ -375,7 +373,7 @@ impl Machine<'_> {
             let work = Work::Lanes(part);
             let (w, pc) = (who.w, who.pc);
             let pending = Pending { id, w, pc, view, stamp, write_stamp: None, work, data: None, issued, due };
-            self.asyncs.pending.push(pending);
+            self.asyncs.add(pending);
             if self.options.schedule == Schedule::Early {
                 self.advance_copy(self.asyncs.pending.len() - 1)?;
             }

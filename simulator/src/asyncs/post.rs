@@ -34,8 +34,10 @@ impl Machine<'_> {
             );
             return self.fail(FindingKind::BarrierMisuse, who.w, who.mask, who.pc, text);
         }
-        let data = values.iter().flat_map(|v| self.value(who.w, lane, *v).to_le_bytes()[..size as usize].to_vec());
-        let data: Vec<u8> = data.collect();
+        let mut data = Vec::with_capacity(bytes as usize);
+        for v in values {
+            data.extend_from_slice(&self.value(who.w, lane, *v).to_le_bytes()[..size as usize]);
+        }
         let (barrier, view) = ((home, place), self.publish(who.w, who.mask));
         self.barrier_ready(who, &view, barrier)?;
         // Reductions of several threads do not race.

@@ -10,50 +10,103 @@ use std::rc::Rc;
 /// One vector clock; components that were never named are 0. They count instructions and stay below 2^31: loops over them
 /// compare them as signed numbers, which every processor does several at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Clock(Vec<u32>);
+pub(crate) struct Clock(Vec<Rc<Part>>);
+
+/// Neighbouring components, which clocks share until one of them changes: a thread that releases changes one of many.
+type Part = [u32; PART];
+
+const PART: usize = 64;
+
+/// A count that no component has.
+pub(crate) const UNREACHED: u32 = i32::MAX.cast_unsigned();
 
 impl Clock {
+    #[inline]
     pub(crate) fn get(&self, i: u32) -> u32 {
-        self.0.get(i as usize).copied().unwrap_or(0)
+        self.0.get(i as usize / PART).map_or(0, |part| part[i as usize % PART])
+    }
+
+    /// The first place where the components from `from` on have reached what is wanted there, which is more than 0.
+    pub(crate) fn first_reached(&self, from: u32, wanted: &[u32]) -> Option<usize> {
+        let from = from as usize;
+        let reached = |known: &u32, wanted: &u32| known.cast_signed() >= wanted.cast_signed();
+        let mut at = 0;
+        while let (Some(part), Some(wanted)) =
+            (self.0.get((from + at) / PART), wanted.get(at..).filter(|w| !w.is_empty()))
+        {
+            let known = &part[(from + at) % PART..];
+            let pairs = known.iter().zip(wanted);
+            if pairs.clone().fold(0, |any, (k, w)| any | u32::from(reached(k, w))) != 0 {
+                return pairs.into_iter().position(|(k, w)| reached(k, w)).map(|place| at + place);
+            }
+            at += known.len();
+        }
+        None
     }
 
     pub(crate) fn raise(&mut self, i: u32, to: u32) {
         let i = i as usize;
-        if self.0.len() <= i {
-            self.0.resize(i + 1, 0);
+        if self.0.len() <= i / PART {
+            self.0.resize(i / PART + 1, Rc::new([0; PART]));
         }
-        self.0[i] = self.0[i].max(to);
+        if self.0[i / PART][i % PART] < to {
+            Rc::make_mut(&mut self.0[i / PART])[i % PART] = to;
+        }
     }
 
     pub(crate) fn join(&mut self, other: &Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
+        for (a, b) in self.0.iter_mut().zip(&other.0).filter(|(a, b)| !Rc::ptr_eq(a, b)) {
+            match differ(a, b) {
+                (false, _) => {}
+                (true, false) => *a = Rc::clone(b),
+                (true, true) => {
+                    for (a, b) in Rc::make_mut(a).iter_mut().zip(&**b) {
+                        *a = if a.cast_signed() < b.cast_signed() { *b } else { *a };
+                    }
+                }
+            }
         }
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = if a.cast_signed() < b.cast_signed() { *b } else { *a };
-        }
+        let common = self.0.len().min(other.0.len());
+        self.0.extend_from_slice(&other.0[common..]);
     }
 
     /// Component-wise least: what both know.
     pub(crate) fn meet(&mut self, other: &Self) {
         self.0.truncate(other.0.len());
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = if b.cast_signed() < a.cast_signed() { *b } else { *a };
+        for (a, b) in self.0.iter_mut().zip(&other.0).filter(|(a, b)| !Rc::ptr_eq(a, b)) {
+            match differ(a, b) {
+                (_, false) => {}
+                (false, true) => *a = Rc::clone(b),
+                (true, true) => {
+                    for (a, b) in Rc::make_mut(a).iter_mut().zip(&**b) {
+                        *a = if b.cast_signed() < a.cast_signed() { *b } else { *a };
+                    }
+                }
+            }
         }
     }
 
     /// Whether some component is less than the other clock's, and whether some is greater.
     fn differs(&self, other: &Self) -> (bool, bool) {
-        let (mut less, mut greater) = (0, 0);
-        for (a, b) in self.0.iter().zip(&other.0) {
-            less |= u32::from(a.cast_signed() < b.cast_signed());
-            greater |= u32::from(a.cast_signed() > b.cast_signed());
-        }
+        let both = self.0.iter().zip(&other.0).filter(|(a, b)| !Rc::ptr_eq(a, b));
+        let (mut less, mut greater) =
+            both.map(|(a, b)| differ(a, b)).fold((false, false), |(less, greater), (l, g)| (less | l, greater | g));
         let common = self.0.len().min(other.0.len());
-        less |= other.0[common..].iter().fold(0, |any, b| any | b);
-        greater |= self.0[common..].iter().fold(0, |any, a| any | a);
-        (less != 0, greater != 0)
+        let any = |parts: &[Rc<Part>]| parts.iter().any(|part| part.iter().any(|count| *count != 0));
+        less |= any(&other.0[common..]);
+        greater |= any(&self.0[common..]);
+        (less, greater)
     }
+}
+
+/// Whether some component is less than the other part's, and whether some is greater.
+fn differ(a: &Part, b: &Part) -> (bool, bool) {
+    let (mut less, mut greater) = (0, 0);
+    for (a, b) in a.iter().zip(b) {
+        less |= u32::from(a.cast_signed() < b.cast_signed());
+        greater |= u32::from(a.cast_signed() > b.cast_signed());
+    }
+    (less != 0, greater != 0)
 }
 
 /// What a thread, or an operation, knows. Cheap to clone.
@@ -124,12 +177,14 @@ impl WarpViews {
         Self { base: warp * 32, tick: 1, groups: vec![(u32::MAX, View::default())] }
     }
 
+    #[inline]
     pub(crate) fn view(&self, lane: u32) -> &View {
         let found = self.groups.iter().find(|(m, _)| m >> lane & 1 == 1);
         &found.unwrap_or(&self.groups[0]).1
     }
 
     /// The lanes that share this one's view.
+    #[inline]
     pub(crate) fn sharing(&self, lane: u32) -> u32 {
         self.groups.iter().find(|(m, _)| m >> lane & 1 == 1).map_or(1 << lane, |(m, _)| *m)
     }
@@ -244,6 +299,7 @@ impl WarpViews {
 }
 
 /// The lanes of a mask, ascending.
+#[inline]
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = u32> {
     let mut rest = mask;
     std::iter::from_fn(move || {

@@ -19,6 +19,7 @@ struct Fragments<T, const A: usize, const B: usize> {
 
 /// Thread l, of group g = l / 4 and place t = l % 4 in it: a register holds `per` neighbours along k. Calls `put` with g, the
 /// place of the first along k, which neighbour it is, and its bits.
+#[inline]
 fn each(file: &[u64; 32], bits: u32, mut put: impl FnMut(usize, usize, usize, u64)) {
     let per = 32 / bits as usize;
     for (l, v) in file.iter().enumerate() {
@@ -114,6 +115,7 @@ impl Machine<'_> {
 }
 
 /// Where in C register `i` of thread `l` is; one of f16 has the next element as well.
+#[inline]
 pub(super) fn place(ty: Ty, l: usize, i: usize) -> usize {
     let (row, column) = if ty == Ty::F16 { (i, 0) } else { (i / 2, i % 2) };
     (l / 4 + row * 8) * N + l % 4 * 2 + column

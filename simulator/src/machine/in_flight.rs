@@ -1,9 +1,7 @@
 //! Copies in flight.
 
-use std::collections::HashMap;
-
 use super::tensor_map::MapAt;
-use crate::check::clock::View;
+use crate::check::clock::{UNREACHED, View};
 use crate::check::shadow::Stamp;
 use crate::program::op::AtomFn;
 use crate::program::types::Ty;
@@ -108,52 +106,89 @@ pub(crate) struct Pending {
     pub(crate) due: u64,
 }
 
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Issued,
+    HasRead,
+    Done,
+}
+
 /// All copies in flight and the clock slots of every asynchronous operation.
 #[derive(Debug)]
 pub(crate) struct AsyncOps {
     pub(crate) pending: Vec<Pending>,
-    /// Operations in flight, by number: has it read its source?
-    pub(crate) alive: HashMap<u64, bool>,
-    next: u64,
+    /// How many of them are due after others only.
+    arrivals: usize,
+    /// How far each operation is, by number.
+    stages: Vec<Stage>,
     first_slot: u32,
-    slots: Vec<(u32, bool)>,
+    /// The tick of each slot's last operation.
+    ticks: Vec<u32>,
+    /// What an issuer has to know of a slot to use it again: that tick, and more than there is while the slot is in use.
+    wanted: Vec<u32>,
 }
 
 impl AsyncOps {
     pub(crate) fn new(first_slot: u32) -> Self {
-        Self { pending: Vec::new(), alive: HashMap::new(), next: 1, first_slot, slots: Vec::new() }
+        Self { pending: Vec::new(), arrivals: 0, stages: Vec::new(), first_slot, ticks: Vec::new(), wanted: Vec::new() }
     }
 
+    pub(crate) fn add(&mut self, op: Pending) {
+        self.arrivals += usize::from(matches!(op.work, Work::Arrive { .. }));
+        self.pending.push(op);
+    }
+
+    /// Takes an operation out; the last one gets its place.
+    pub(crate) fn take(&mut self, index: usize) -> Pending {
+        let op = self.pending.swap_remove(index);
+        self.arrivals -= usize::from(matches!(op.work, Work::Arrive { .. }));
+        op
+    }
+
+    /// Whether each operation may take its next step now, whatever the others do.
+    pub(crate) fn all_may_run(&self) -> bool {
+        self.arrivals == 0
+    }
+
+    /// The number of a new operation.
     pub(crate) fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+        self.stages.push(Stage::Issued);
+        self.stages.len() as u64 - 1
+    }
+
+    /// The operation has read its source.
+    pub(crate) fn has_read(&mut self, id: u64) {
+        self.stages[id as usize] = Stage::HasRead;
+    }
+
+    /// The operation is done.
+    pub(crate) fn finish(&mut self, id: u64) {
+        self.stages[id as usize] = Stage::Done;
     }
 
     /// A clock component for a new operation issued with `view`. A slot is used again only when the issuer knows
     /// that its last operation is done: then knowing the new one rightly implies knowing the old one.
     pub(crate) fn slot(&mut self, view: &View) -> (u32, u32) {
-        let first = self.first_slot;
-        let free = self
-            .slots
-            .iter()
-            .enumerate()
-            .position(|(i, (tick, busy))| !busy && view.seen.get(first + i as u32) >= *tick);
-        let i = free.unwrap_or_else(|| {
-            self.slots.push((0, false));
-            self.slots.len() - 1
+        let i = view.seen.first_reached(self.first_slot, &self.wanted).unwrap_or_else(|| {
+            self.ticks.push(0);
+            self.wanted.push(0);
+            self.ticks.len() - 1
         });
-        self.slots[i] = (self.slots[i].0 + 1, true);
-        (first + i as u32, self.slots[i].0)
+        self.ticks[i] += 1;
+        self.wanted[i] = UNREACHED;
+        (self.first_slot + i as u32, self.ticks[i])
     }
 
     pub(crate) fn release(&mut self, slot: u32) {
-        if let Some(s) = self.slots.get_mut(slot.wrapping_sub(self.first_slot) as usize) {
-            s.1 = false;
+        let i = slot.wrapping_sub(self.first_slot) as usize;
+        if let (Some(wanted), Some(tick)) = (self.wanted.get_mut(i), self.ticks.get(i)) {
+            *wanted = *tick;
         }
     }
 
     /// Is the operation done (or, for `read`, has it read its source)?
     pub(crate) fn done(&self, id: u64, read: bool) -> bool {
-        self.alive.get(&id).is_none_or(|has_read| read && *has_read)
+        self.stages[id as usize] >= if read { Stage::HasRead } else { Stage::Done }
     }
 }

@@ -189,6 +189,7 @@ impl<'a> Machine<'a> {
 
     // --- operands ---
 
+    #[inline]
     pub(crate) fn value(&self, w: usize, lane: u32, s: Src) -> u64 {
         match s {
             Src::Reg(r) => self.warps[w].regs[r as usize][lane as usize],
@@ -199,6 +200,7 @@ impl<'a> Machine<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn values(&self, w: usize, s: Src) -> [u64; 32] {
         match s {
             Src::Reg(r) => self.warps[w].regs[r as usize],
@@ -209,11 +211,13 @@ impl<'a> Machine<'a> {
     }
 
     /// The lanes where a predicate holds.
+    #[inline]
     pub(crate) fn predicate(&self, w: usize, p: PredSrc) -> u32 {
         let v = p.reg.map_or(u32::MAX, |r| self.warps[w].preds[r as usize]);
         if p.negated { !v } else { v }
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, w: usize, mask: u32, d: Reg, values: &[u64; 32]) {
         let reg = &mut self.warps[w].regs[d as usize];
         if mask == u32::MAX {
@@ -302,6 +306,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Extends or truncates to a register's width.
+    #[inline]
     pub(crate) fn extend(v: u64, ty: Ty, width: u32) -> u64 {
         if ty.signed() { sign_extend(v, ty.bits()) as u64 & mask(width) } else { v & ty.mask() }
     }

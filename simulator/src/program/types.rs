@@ -77,18 +77,22 @@ impl Ty {
         TYPES[self as usize].1
     }
 
+    #[inline]
     pub(crate) fn bits(self) -> u32 {
         TYPES[self as usize].2
     }
 
+    #[inline]
     pub(crate) fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
 
+    #[inline]
     pub(crate) fn signed(self) -> bool {
         matches!(self, Self::S4 | Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
+    #[inline]
     pub(crate) fn int(self) -> bool {
         matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64) || self.signed()
     }
@@ -98,11 +102,13 @@ impl Ty {
     }
 
     /// Scalar or packed floating point with arithmetic of its own.
+    #[inline]
     pub(crate) fn float(self) -> bool {
         matches!(self, Self::F16 | Self::F16x2 | Self::Bf16 | Self::Bf16x2 | Self::F32 | Self::F64)
     }
 
     /// All ones in the width.
+    #[inline]
     pub(crate) fn mask(self) -> u64 {
         mask(self.bits())
     }
@@ -119,11 +125,13 @@ impl Ty {
 }
 
 /// All ones in the low `bits`.
+#[inline]
 pub(crate) fn mask(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
 /// Sign-extends the low `bits` of `v`.
+#[inline]
 pub(crate) fn sign_extend(v: u64, bits: u32) -> i64 {
     let shift = 64 - bits;
     ((v << shift) as i64) >> shift
