@@ -33,6 +33,7 @@ mod simulate_lists;
 mod steps;
 mod tensor;
 mod vector;
+mod wide_rows;
 mod work;
 
 pub use device_mask::{DeviceMask, DeviceMaskShape, PartialBlocks};

@@ -3,6 +3,7 @@
 use bsr_codegen::epilogue::{Pair, Program};
 use bsr_codegen::{Dtype, Epilogue};
 
+use super::wide_rows::WideRows;
 use super::{Factors, Mask, ScoreInputs, Shape, Tensor, vector};
 use crate::Element;
 use crate::element::widened;
@@ -91,8 +92,10 @@ pub fn reference_of<T: Element>(
 ) -> Attended {
     let mut attended = Attended { output: vec![], output_bounds: vec![], lse: vec![], lse_bounds: vec![] };
     let program = score.map(|score| score.program());
+    let [q, k, v] = tensors;
+    let mut keys = [k, v].map(WideRows::new);
     for row in rows {
-        one_row(shape, mask, tensors, (program, inputs), row, &mut attended);
+        one_row(shape, mask, (q, &mut keys), (program, inputs), row, &mut attended);
     }
     attended
 }
@@ -110,7 +113,7 @@ struct Attends {
 fn one_row<T: Element>(
     shape: &Shape,
     mask: &Mask,
-    [q, k, v]: [&Tensor<T>; 3],
+    (q, [k, v]): (&Tensor<T>, &mut [WideRows<'_, T>; 2]),
     (score, inputs): (Option<&Program>, &ScoreInputs<'_>),
     [batch, head, query]: [usize; 3],
     into: &mut Attended,
@@ -132,7 +135,7 @@ fn one_row<T: Element>(
     for (column, partial) in list.row(query / bm) {
         let first = column as usize * bk;
         for key in first..(first + bk).min(keys) {
-            let [product, squares] = product_and_squares(&q, &widened(k.row([batch, key_head, key])));
+            let [product, squares] = product_and_squares(&q, k.row([batch, key_head, key]));
             // Tensor cores that cut a sum in FP8 do it towards zero: the parts do not cancel.
             let summed = squares.sqrt() + product.abs();
             let [of_product, of_value] = factors(key);
@@ -175,7 +178,7 @@ fn one_row<T: Element>(
         let probability = (key.score - greatest).exp() / sum;
         let (weight, of_key) = (probability.max(least / key.of_value).powi(2), probability * key.error);
         error += of_key;
-        for (element, value) in row.iter_mut().zip(widened(v.row([batch, key_head, key.key]))) {
+        for (element, value) in row.iter_mut().zip(v.row([batch, key_head, key.key])) {
             let value = value * key.of_value;
             element.value += probability * value;
             element.squares += weight * value * value;

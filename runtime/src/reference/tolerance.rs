@@ -119,13 +119,21 @@ pub(crate) fn f32_sums(a: Dtype, k: usize) -> f64 {
 
 /// The product of two rows, and the sum of the squares of its terms, by which [`f32_sums`] bounds its error.
 pub(crate) fn product_and_squares(a: &[f64], b: &[f64]) -> [f64; 2] {
-    let mut sums = [0.0; 2];
-    for (a, b) in a.iter().zip(b) {
-        let term = a * b;
-        sums[0] += term;
-        sums[1] += term * term;
+    let ((a_pairs, a_rest), (b_pairs, b_rest)) = (a.as_chunks::<2>(), b.as_chunks::<2>());
+    // Two sums of each, which do not wait for one another.
+    let (mut even, mut odd, mut even_squares, mut odd_squares) = (0.0, 0.0, 0.0, 0.0);
+    for (&[a0, a1], &[b0, b1]) in a_pairs.iter().zip(b_pairs) {
+        let (first, second) = (a0 * b0, a1 * b1);
+        even += first;
+        odd += second;
+        even_squares += first * first;
+        odd_squares += second * second;
     }
-    sums
+    for (a, b) in a_rest.iter().zip(b_rest) {
+        even += a * b;
+        even_squares += (a * b) * (a * b);
+    }
+    [even + odd, even_squares + odd_squares]
 }
 
 /// What a spec's sums are off by for their number of bits.

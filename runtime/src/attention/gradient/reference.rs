@@ -16,6 +16,7 @@ use bsr_codegen::{Dtype, Epilogue, KernelSpec, Op};
 
 use super::Saved;
 use crate::Element;
+use crate::attention::wide_rows::WideRows;
 use crate::attention::{Mask, Shape, vector};
 use crate::element::widened;
 use crate::reference::{f32_sums, half_ulp, product_and_squares};
@@ -50,7 +51,7 @@ pub fn gradients_of_queries<T: Element>(
     queries: impl IntoIterator<Item = [usize; 3]>,
 ) -> Summed {
     let (bm, bk) = mask.block();
-    let [_, k, _] = saved.tensors;
+    let mut rows = Keys::new(saved);
     let mut summed = Summed::default();
     for [problem, head, query] in queries {
         let list = &mask.lists()[mask.pattern(problem, head, shape.heads)];
@@ -61,8 +62,8 @@ pub fn gradients_of_queries<T: Element>(
             let first = column as usize * bk;
             for key in first..(first + bk).min(shape.keys) {
                 let at = [problem, shape.key_head(head), key];
-                let (_, slope) = of_query.pair(shape, saved, program, at);
-                row.add(slope, &widened(k.row(at)));
+                let (_, slope) = of_query.pair(shape, saved, program, (at, &mut rows));
+                row.add(slope, rows.k.row(at));
             }
         }
         row.end(f64::from(saved.inputs.scale), &mut summed);
@@ -85,7 +86,7 @@ pub fn gradients_of_keys<T: Element>(
     let (bk, bm) = by_keys.block();
     let group = shape.heads / shape.key_heads;
     let [q, _, _] = saved.tensors;
-    let mut of_head = OfHead::default();
+    let (mut of_head, mut rows) = (OfHead::default(), Keys::new(saved));
     let mut summed = [Summed::default(), Summed::default()];
     for [problem, key_head, key] in keys {
         let mut of_key = Row::<T>::new(q.sizes()[3]);
@@ -98,7 +99,7 @@ pub fn gradients_of_keys<T: Element>(
                 for query in first..(first + bm).min(shape.queries) {
                     let of_query = of_head.query(shape, saved, [problem, head, query]);
                     let place = [problem, key_head, key];
-                    let ([probability, _], slope) = of_query.pair(shape, saved, program, place);
+                    let ([probability, _], slope) = of_query.pair(shape, saved, program, (place, &mut rows));
                     of_key.add(slope, &of_query.q);
                     of_value.add(probability, &of_query.dout);
                 }
@@ -125,7 +126,7 @@ pub fn gradients_of_score<T: Element>(
     let (is_of_keys, parameters) = (spec.op == Op::AttentionDkv, spec.score_sums());
     let by_rows = if is_of_keys { mask.transposed() } else { mask.clone() };
     let ((own, other), last) = (by_rows.block(), if is_of_keys { shape.queries } else { shape.keys });
-    let mut of_head = OfHead::default();
+    let (mut of_head, mut of_keys) = (OfHead::default(), Keys::new(saved));
     let mut summed = Summed::default();
     for [problem, head, row] in rows {
         let list = &by_rows.lists()[by_rows.pattern(problem, head, shape.heads)];
@@ -140,12 +141,12 @@ pub fn gradients_of_score<T: Element>(
             let Some(program) = spec.score.map(|score| score.program()) else { continue };
             let of_query = of_head.query(shape, saved, [problem, head, query]);
             let key = [problem, shape.key_head(head), key];
-            let [_, weight] = of_query.pair(shape, saved, Some(program), key).0;
+            let [_, weight] = of_query.pair(shape, saved, Some(program), (key, &mut of_keys)).0;
             terms += 1;
             if weight.value == 0.0 && weight.error == 0.0 {
                 continue;
             }
-            let product = of_query.product_with(saved, key).value;
+            let product = of_query.product_with(of_keys.k.row(key)).value;
             of_query.with_score(shape, saved, program, (key, product), |pair| {
                 for (sum, number) in sums.iter_mut().zip(&parameters) {
                     let slope = program.slope_by_parameter(*number, pair);
@@ -168,6 +169,19 @@ pub fn gradients_of_score<T: Element>(
 struct Near {
     value: f64,
     error: f64,
+}
+
+/// Rows of K and V.
+struct Keys<'t, T> {
+    k: WideRows<'t, T>,
+    v: WideRows<'t, T>,
+}
+
+impl<'t, T: Element> Keys<'t, T> {
+    fn new(saved: &Saved<'t, T>) -> Self {
+        let [_, k, v] = saved.tensors.map(WideRows::new);
+        Self { k, v }
+    }
 }
 
 /// The queries of one head that pairs were computed of.
@@ -211,14 +225,20 @@ impl<T: Element> OfQuery<T> {
         Self { at, q, dout, lse: f64::from(saved.lse[place]), delta, of: PhantomData }
     }
 
-    /// The product with a key.
-    fn product_with(&self, saved: &Saved<'_, T>, key: [usize; 3]) -> Near {
-        product::<T>(&self.q, &widened(saved.tensors[1].row(key)))
+    /// The product with a row of K.
+    fn product_with(&self, key: &[f64]) -> Near {
+        product::<T>(&self.q, key)
     }
 
     /// P and P * (dP - delta) of a pair of the query and a key, and dS, the latter divided by the scale.
-    fn pair(&self, shape: &Shape, saved: &Saved<'_, T>, score: Option<&Program>, key: [usize; 3]) -> ([Near; 2], Near) {
-        let (scale, product) = (f64::from(saved.inputs.scale), self.product_with(saved, key));
+    fn pair(
+        &self,
+        shape: &Shape,
+        saved: &Saved<'_, T>,
+        score: Option<&Program>,
+        (key, rows): ([usize; 3], &mut Keys<'_, T>),
+    ) -> ([Near; 2], Near) {
+        let (scale, product) = (f64::from(saved.inputs.scale), self.product_with(rows.k.row(key)));
         let (score, slope) = match score {
             Some(score) => {
                 self.with_score(shape, saved, score, (key, product.value), |pair| score.score_and_slope(pair))
@@ -231,7 +251,7 @@ impl<T: Element> OfQuery<T> {
         }
         let value = (score - self.lse).exp();
         let error = value * (OF_SCORE * (1.0 + score.abs() + self.lse.abs()) + slope.abs() * product.error);
-        let dp = self::product::<T>(&self.dout, &widened(saved.tensors[2].row(key)));
+        let dp = self::product::<T>(&self.dout, rows.v.row(key));
         let by = dp.value - self.delta.value;
         let of_by = error * by.abs() + value * (dp.error + self.delta.error);
         let slope = slope / scale;
