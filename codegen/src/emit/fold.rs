@@ -7,29 +7,37 @@
 //! wherever it is read. A division by one stays for ptxas to fold: without
 //! it ptxas 13.0 spills a register of a `mma.sync` kernel (e5m2 to e4m3, 96x80 blocks of 80).
 
-use super::statement::{Statement, effect, names, places, reads_all, transfers};
+use std::collections::HashMap;
+
+use super::statement::{
+    Statement, effect, may_be_pure, may_name_zero_or_one, names, places, reads_all, registers, transfers,
+};
 
 /// The body without instructions that do nothing.
 pub(super) fn folded(body: &str) -> String {
-    let mut lines: Vec<String> = body.lines().map(|line| line.trim().to_owned()).collect();
-    lines.retain(|line| !line.is_empty());
-    for at in 0..lines.len() {
-        match Statement::read(&lines[at]).as_ref().and_then(identity) {
+    let lines = body.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines = Lines::new(lines.map(str::to_owned).collect());
+    for at in 0..lines.all.len() {
+        let line = &lines.all[at];
+        let may_be_one = may_be_pure(line) && (line.starts_with("mov") || may_name_zero_or_one(line));
+        let statement = if may_be_one { Statement::read(line) } else { None };
+        match statement.as_ref().and_then(identity) {
             Some(Identity::Copy { to, from, bits }) => {
                 let is_zero = from == "0";
                 if to == from
                     || replaced(&mut lines, at, &to, &from)
                     || is_zero && replaced_everywhere(&mut lines, at, &to, &from)
                 {
-                    lines[at].clear();
+                    lines.set(at, String::new());
                 } else {
-                    lines[at] = format!("mov.{bits} {to}, {from};");
+                    lines.set(at, format!("mov.{bits} {to}, {from};"));
                 }
             }
-            Some(Identity::Sum { text }) => lines[at] = text,
+            Some(Identity::Sum { text }) => lines.set(at, text),
             None => {}
         }
     }
+    let mut lines = lines.all;
     lines.retain(|line| !line.is_empty());
     without_idle_branches(&lines)
 }
@@ -43,10 +51,11 @@ enum Identity {
 
 /// What the statement comes to, where that is less than it says.
 fn identity(statement: &Statement<'_>) -> Option<Identity> {
+    let operands: Vec<&str> = statement.operands().collect();
     let bits = if statement.opcode.ends_with("64") { "b64" } else { "b32" };
-    let copy = |from: &str| Some(Identity::Copy { to: statement.operands[0].to_owned(), from: from.to_owned(), bits });
+    let copy = |from: &str| Some(Identity::Copy { to: operands[0].to_owned(), from: from.to_owned(), bits });
     let is_f32 = statement.opcode.contains("f32");
-    match (statement.base(), &statement.operands[..]) {
+    match (statement.base(), &operands[..]) {
         ("mov", [to, from]) if to == from => copy(from),
         _ if is_f32 || statement.opcode.contains("wide") || statement.opcode.contains("pred") => None,
         ("add" | "sub" | "shl" | "shr" | "or" | "xor", [_, from, "0"]) => copy(from),
@@ -63,20 +72,20 @@ fn identity(statement: &Statement<'_>) -> Option<Identity> {
 }
 
 /// Has what is copied at line `at` its own name in all that uses the copy, so that the copy is not needed?
-fn replaced(lines: &mut [String], at: usize, to: &str, from: &str) -> bool {
+fn replaced(lines: &mut Lines, at: usize, to: &str, from: &str) -> bool {
     let mut renamed = vec![];
-    for (number, line) in lines.iter().enumerate().skip(at + 1) {
+    for (number, line) in lines.all.iter().enumerate().skip(at + 1) {
         if line.starts_with("//") || line.is_empty() {
             continue;
         }
-        if line.ends_with(':') || transfers(line) || !names(line, to) && !names(line, from) {
-            if line.ends_with(':') || transfers(line) {
-                // The line ends here: nobody behind it may ask for the copy.
-                if names(line, to) || lives_between_blocks(lines, to) {
-                    return false;
-                }
-                break;
+        if lines.is_end(number) {
+            // Nobody behind it may ask for the copy.
+            if names(line, to) || lines.lives_between_blocks(to) {
+                return false;
             }
+            break;
+        }
+        if !names(line, to) && !names(line, from) {
             continue;
         }
         let Some((writes, reads_to)) = effect(line, to) else { return false };
@@ -94,42 +103,100 @@ fn replaced(lines: &mut [String], at: usize, to: &str, from: &str) -> bool {
         }
     }
     for number in renamed {
-        lines[number] = renamed_line(&lines[number], to, from);
+        lines.set(number, renamed_line(&lines.all[number], to, from));
     }
     true
 }
 
 /// Is the copy of a literal at line `at` the only value of a register, so that the literal can replace it?
-fn replaced_everywhere(lines: &mut [String], at: usize, register: &str, literal: &str) -> bool {
-    let named: Vec<usize> = (0..lines.len()).filter(|line| *line != at && names(&lines[*line], register)).collect();
+fn replaced_everywhere(lines: &mut Lines, at: usize, register: &str, literal: &str) -> bool {
+    let named: Vec<usize> = lines.naming(register).filter(|line| *line != at).collect();
     // An address is no place for a literal.
     let only_reads = |line: &str| !line.contains('[') && effect(line, register) == Some((false, true));
-    let can = named.iter().all(|line| lines[*line].starts_with("//") || only_reads(&lines[*line]));
+    let can = named.iter().all(|line| lines.all[*line].starts_with("//") || only_reads(&lines.all[*line]));
     if can {
         for line in named {
-            lines[line] = renamed_line(&lines[line], register, literal);
+            lines.set(line, renamed_line(&lines.all[line], register, literal));
         }
     }
     can
 }
 
-/// Does some straight line of code read the register before it writes it?
-fn lives_between_blocks(lines: &[String], register: &str) -> bool {
-    let mut is_written = false;
-    for line in lines {
-        if line.ends_with(':') || transfers(line) {
-            if names(line, register) {
+/// The lines of a body, and where they name each register.
+struct Lines {
+    all: Vec<String>,
+    /// The straight line of code that each is in: labels and branches end one.
+    blocks: Vec<usize>,
+    /// By register, the lines that name it or have named it, in order.
+    named: HashMap<String, Vec<usize>>,
+}
+
+impl Lines {
+    fn new(all: Vec<String>) -> Self {
+        let mut named: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut blocks = Vec::with_capacity(all.len());
+        let mut block = 0;
+        for (at, line) in all.iter().enumerate() {
+            block += usize::from(ends_block(line));
+            blocks.push(block);
+            for register in registers(line) {
+                note(&mut named, register, at);
+            }
+        }
+        Self { all, blocks, named }
+    }
+
+    fn set(&mut self, at: usize, line: String) {
+        for register in registers(&line) {
+            note(&mut self.named, register, at);
+        }
+        self.all[at] = line;
+    }
+
+    /// Does the line end a straight line of code?
+    fn is_end(&self, at: usize) -> bool {
+        self.blocks[at] != at.checked_sub(1).map_or(0, |before| self.blocks[before])
+    }
+
+    /// The lines that name the register.
+    fn naming<'l>(&'l self, register: &'l str) -> impl Iterator<Item = usize> + 'l {
+        let noted = self.named.get(register).into_iter().flatten().copied();
+        noted.filter(|at| names(&self.all[*at], register))
+    }
+
+    /// Does some straight line of code read the register before it writes it?
+    fn lives_between_blocks(&self, register: &str) -> bool {
+        let mut written_in = None;
+        for at in self.naming(register) {
+            let line = &self.all[at];
+            if self.is_end(at) {
                 return true;
             }
-            is_written = false;
-        } else if !line.starts_with("//") && names(line, register) && !is_written {
+            if line.starts_with("//") || written_in == Some(self.blocks[at]) {
+                continue;
+            }
             match effect(line, register) {
-                Some((true, false)) => is_written = true,
+                Some((true, false)) => written_in = Some(self.blocks[at]),
                 _ => return true,
             }
         }
+        false
     }
-    false
+}
+
+/// Notes that a line names a register.
+fn note(named: &mut HashMap<String, Vec<usize>>, register: &str, at: usize) {
+    let Some(lines) = named.get_mut(register) else {
+        named.insert(register.to_owned(), vec![at]);
+        return;
+    };
+    if let Err(place) = lines.binary_search(&at) {
+        lines.insert(place, at);
+    }
+}
+
+fn ends_block(line: &str) -> bool {
+    line.ends_with(':') || transfers(line)
 }
 
 /// The line with another name for what it reads.

@@ -5,6 +5,8 @@
 //! takes several lines ten. A blank line precedes every comment that does not follow a label or another comment, and
 //! before a label that is reached by branches alone.
 
+use super::statement;
+
 /// Columns of a statement, of its further lines, and of an operand list that is open.
 const STATEMENT: usize = 4;
 const FURTHER: usize = 8;
@@ -42,7 +44,7 @@ pub(super) fn laid_out(body: &str) -> String {
         text.push_str(code);
         text.push('\n');
         if line != Line::Comment && line != Line::Label {
-            let code = code.split("//").next().unwrap_or_default();
+            let code = statement::code(code);
             open_statement = !code.trim_end().ends_with(';');
             open_list = match (code.rfind('{'), code.rfind('}')) {
                 (Some(open), Some(close)) => open > close,
@@ -63,7 +65,7 @@ fn kind(code: &str, open_statement: bool) -> Line {
         Line::Label
     } else if code.starts_with("bra") || code.starts_with("ret") {
         Line::Leaving
-    } else if code.split("//").next().unwrap_or_default().trim_end().ends_with(';') {
+    } else if statement::code(code).trim_end().ends_with(';') {
         Line::Statement
     } else {
         Line::Part

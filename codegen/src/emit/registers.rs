@@ -1,6 +1,8 @@
 //! Register declarations, read off the body: what is named is declared, in its class, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::statement;
 
 /// PTX type of each register class, by the prefix of its names.
 const CLASSES: [(&str, &str); 6] =
@@ -35,19 +37,11 @@ pub(super) fn declarations(body: &str) -> Vec<String> {
 
 /// Every register name in the instructions of `body` (comments are skipped), in order of first appearance.
 fn names(body: &str) -> Vec<&str> {
-    let mut seen = BTreeSet::new();
-    let mut names = Vec::new();
-    for line in body.lines() {
-        let code = line.split("//").next().unwrap_or_default();
-        let mut rest = code;
-        while let Some(at) = rest.find('%') {
-            let tail = &rest[at..];
-            let end = tail[1..].find(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(tail.len(), |e| e + 1);
-            let name = &tail[..end];
-            if CLASSES.iter().any(|(prefix, _)| name.starts_with(prefix)) && seen.insert(name) {
-                names.push(name);
-            }
-            rest = &tail[end..];
+    let named = body.lines().flat_map(|line| statement::registers(statement::code(line)));
+    let (mut seen, mut names) = (HashSet::new(), vec![]);
+    for name in named {
+        if seen.insert(name) && CLASSES.iter().any(|(prefix, _)| name.starts_with(prefix)) {
+            names.push(name);
         }
     }
     names

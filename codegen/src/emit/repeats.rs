@@ -3,17 +3,23 @@
 //! Templates compute an address or a coordinate where it is used, and loops in Rust do so for each use. The second of two
 //! equal instructions does nothing if no line between them writes one of its registers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::statement::{Statement, Writes, registers, writes};
+use super::statement::{Statement, Writes, may_be_pure, registers, writes};
 
 /// The body without repeated instructions.
 pub(super) fn dropped(body: &str) -> String {
-    // What registers hold at the present line: instructions that would change nothing, with their registers.
-    let mut held: HashMap<&str, Vec<&str>> = HashMap::new();
+    // Instructions that would change nothing if no line behind them wrote one of their registers: where they are, and these.
+    let mut held: HashMap<&str, (usize, Vec<&str>)> = HashMap::new();
+    // The last line that wrote each register.
+    let mut written: HashMap<&str, usize> = HashMap::new();
     let mut kept = vec![];
-    for line in body.lines() {
-        if held.contains_key(line) {
+    for (at, line) in body.lines().enumerate() {
+        let is_unchanged = |(from, registers): &(usize, Vec<&str>)| {
+            registers.iter().all(|register| written.get(register) <= Some(from))
+        };
+        let may_be_pure = may_be_pure(line);
+        if may_be_pure && held.get(line).is_some_and(is_unchanged) {
             continue;
         }
         kept.push(line);
@@ -28,29 +34,27 @@ pub(super) fn dropped(body: &str) -> String {
             // A line that begins with a register holds the descriptors of a WGMMA.
             _ if line.starts_with('%') => {}
             Writes::Nothing => {}
-            Writes::First(changed, _) => held.retain(|_, registers| !registers.contains(&changed)),
-            Writes::Unknown => {
-                let changed: HashSet<&str> = registers(line).collect();
-                if !changed.is_empty() {
-                    held.retain(|_, registers| !registers.iter().any(|register| changed.contains(register)));
-                }
+            Writes::First(changed, _) => {
+                written.insert(changed, at);
             }
+            Writes::Unknown => written.extend(registers(line).map(|register| (register, at))),
         }
-        held.extend(pure(line).map(|registers| (line, registers)));
+        if may_be_pure && let Some(registers) = pure(line) {
+            held.insert(line, (at, registers));
+        }
     }
     kept.join("\n")
 }
 
 /// The registers of an instruction that could be repeated: the one that it writes is none of those that it reads.
 fn pure(line: &str) -> Option<Vec<&str>> {
-    let statement = Statement::read(line)?;
-    let is_pure = statement.is_pure();
-    let registers: Vec<&str> = statement.operands.into_iter().filter(|operand| operand.starts_with('%')).collect();
+    let statement = Statement::read(line).filter(Statement::is_pure)?;
+    let registers: Vec<&str> = statement.operands().filter(|operand| operand.starts_with('%')).collect();
     // Special registers, such as `%clock`, have values of their own.
     let is_own =
         |register: &&str| ["%r_", "%rd_", "%f_", "%d_", "%p_", "%h_"].iter().any(|class| register.starts_with(class));
     let (written, read) = registers.split_first()?;
-    (is_pure && registers.iter().all(is_own) && !read.contains(written)).then_some(registers)
+    (registers.iter().all(is_own) && !read.contains(written)).then_some(registers)
 }
 
 #[cfg(test)]

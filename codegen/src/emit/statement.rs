@@ -21,24 +21,79 @@ fn is_reader(base: &str) -> bool {
 /// An instruction without a predicate, on one line.
 pub(super) struct Statement<'l> {
     pub(super) opcode: &'l str,
-    pub(super) operands: Vec<&'l str>,
+    operands: &'l str,
 }
 
 impl<'l> Statement<'l> {
     pub(super) fn read(line: &'l str) -> Option<Self> {
-        let code = line.strip_suffix(';')?;
-        let (opcode, operands) = code.split_once(' ')?;
-        let is_plain = !opcode.starts_with(['@', '$', '/', '.']) && !holds(operands, b"{[|");
-        is_plain.then(|| Self { opcode, operands: operands.split(',').map(str::trim_ascii).collect() })
+        let (opcode, operands) = parts(line)?;
+        let is_plain =
+            !matches!(opcode.as_bytes().first(), Some(b'@' | b'$' | b'/' | b'.')) && !holds(operands, b"{[|");
+        is_plain.then_some(Self { opcode, operands })
+    }
+
+    pub(super) fn operands(&self) -> impl Iterator<Item = &'l str> {
+        let mut rest = Some(self.operands);
+        std::iter::from_fn(move || {
+            let text = rest?;
+            let end = find(text, 0, |letter| letter == b',');
+            rest = text.get(end + 1..);
+            Some(text[..end].trim_ascii())
+        })
     }
 
     pub(super) fn base(&self) -> &'l str {
-        self.opcode.split('.').next().unwrap_or_default()
+        base(self.opcode)
     }
 
     pub(super) fn is_pure(&self) -> bool {
         is_pure(self.base())
     }
+}
+
+// Bodies have thousands of lines, each of which is looked at many times: the functions below walk over bytes, one by one.
+
+/// The first place from `at` on whose letter is one of some, or the end.
+#[inline(always)]
+fn find(text: &str, mut at: usize, is: impl Fn(u8) -> bool) -> usize {
+    let letters = text.as_bytes();
+    while at < letters.len() && !is(letters[at]) {
+        at += 1;
+    }
+    at
+}
+
+/// Opcode and operands of a line that is a whole statement.
+fn parts(line: &str) -> Option<(&str, &str)> {
+    let code = line.strip_suffix(';')?;
+    let space = find(code, 0, |letter| letter == b' ');
+    Some((&code[..space], code.get(space + 1..)?))
+}
+
+/// The opcode without what follows its first word.
+pub(super) fn base(code: &str) -> &str {
+    &code[..find(code, 0, |letter| matches!(letter, b'.' | b' '))]
+}
+
+/// May the line be an instruction whose first operand follows from the others alone?
+pub(super) fn may_be_pure(line: &str) -> bool {
+    is_pure(base(line))
+}
+
+/// Is one of the operands of a line a literal 0 or 1, as far as its letters show it?
+pub(super) fn may_name_zero_or_one(line: &str) -> bool {
+    let letters = line.as_bytes();
+    let mut at = 1;
+    while at + 1 < letters.len() {
+        if matches!(letters[at], b'0' | b'1')
+            && matches!(letters[at - 1], b' ' | b',')
+            && matches!(letters[at + 1], b' ' | b',' | b';')
+        {
+            return true;
+        }
+        at += 1;
+    }
+    false
 }
 
 /// The registers that a line writes.
@@ -55,10 +110,11 @@ pub(super) fn writes(line: &str) -> Writes<'_> {
         return Writes::Nothing;
     }
     let plain = || {
-        let (opcode, operands) = line.strip_suffix(';')?.split_once(' ')?;
-        let is_plain = is_writer(opcode.split('.').next()?) && !holds(operands, b"{|");
-        let (first, rest) = operands.split_once(',').filter(|_| is_plain)?;
-        Some(Writes::First(first.trim_ascii(), rest))
+        let (opcode, operands) = parts(line)?;
+        let is_plain = is_writer(base(opcode)) && !holds(operands, b"{|");
+        let comma = find(operands, 0, |letter| letter == b',');
+        let rest = operands.get(comma + 1..).filter(|_| is_plain)?;
+        Some(Writes::First(operands[..comma].trim_ascii(), rest))
     };
     plain().unwrap_or(Writes::Unknown)
 }
@@ -75,16 +131,28 @@ pub(super) fn effect(line: &str, register: &str) -> Option<(bool, bool)> {
     }
 }
 
+/// The line without a comment at its end.
+pub(super) fn code(line: &str) -> &str {
+    let letters = line.as_bytes();
+    let mut at = find(line, 0, |letter| letter == b'/');
+    while at < letters.len() {
+        if letters.get(at + 1) == Some(&b'/') {
+            return &line[..at];
+        }
+        at = find(line, at + 1, |letter| letter == b'/');
+    }
+    line
+}
+
 /// Is one of these letters in the text?
-fn holds(text: &str, letters: &[u8]) -> bool {
-    text.bytes().any(|letter| letters.contains(&letter))
+fn holds<const N: usize>(text: &str, letters: &[u8; N]) -> bool {
+    find(text, 0, |letter| letters.contains(&letter)) < text.len()
 }
 
 /// Does the line write no register? One that begins with an address holds the operands of a bulk copy.
 pub(super) fn reads_all(line: &str) -> bool {
-    let is_wait = line.starts_with("mbarrier.try_wait") || line.starts_with("mbarrier.test_wait");
-    let base = line.split(['.', ' ']).next().unwrap_or_default();
-    line.starts_with('[') || is_reader(base) && !is_wait
+    let is_wait = || line.starts_with("mbarrier.try_wait") || line.starts_with("mbarrier.test_wait");
+    line.starts_with('[') || is_reader(base(line)) && !is_wait()
 }
 
 /// Does the line end a straight line of code?
@@ -97,24 +165,45 @@ fn is_word(letter: u8) -> bool {
     letter.is_ascii_alphanumeric() || letter == b'_'
 }
 
-/// The positions of an operand, a register's name or a number, in a line, as a whole word.
+/// The first place from `at` on where an operand, a register's name or a number, stands as a whole word.
+fn place(line: &str, operand: &str, mut at: usize) -> Option<usize> {
+    let (letters, name) = (line.as_bytes(), operand.as_bytes());
+    let first = *name.first()?;
+    while at + name.len() <= letters.len() {
+        if letters[at] == first
+            && letters[at..at + name.len()] == *name
+            && letters.get(at + name.len()).is_none_or(|next| !is_word(*next))
+        {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// The positions of an operand in a line, as a whole word.
 pub(super) fn places<'l>(line: &'l str, operand: &'l str) -> impl Iterator<Item = usize> + 'l {
-    // Most lines have few places where a name may begin, and none for a name that begins otherwise.
-    let first = operand.as_bytes().first().map_or('%', |letter| char::from(*letter));
-    line.match_indices(first).map(|(at, _)| at).filter(move |at| {
-        let rest = line[*at..].strip_prefix(operand);
-        rest.is_some_and(|rest| !rest.bytes().next().is_some_and(is_word))
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = place(line, operand, from)?;
+        from = at + 1;
+        Some(at)
     })
 }
 
 /// The names of registers in a line.
 pub(super) fn registers(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices('%').map(|(at, _)| {
-        let letters = line.as_bytes()[at + 1..].iter().take_while(|letter| is_word(**letter)).count();
-        &line[at..at + 1 + letters]
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let at = find(line, from, |letter| letter == b'%');
+        if at == line.len() {
+            return None;
+        }
+        from = find(line, at + 1, |letter| !is_word(letter));
+        Some(&line[at..from])
     })
 }
 
 pub(super) fn names(line: &str, register: &str) -> bool {
-    places(line, register).next().is_some()
+    place(line, register, 0).is_some()
 }

@@ -19,9 +19,9 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The group of these texts, each behind the targets that it is assembled for.
+    /// The group of the texts with these fingerprints, each behind the targets that it is assembled for.
     pub(crate) fn of<'t>(name: &str, ptxas: &str, texts: impl Iterator<Item = (&'t [&'static str], &'t str)>) -> Group {
-        let each: Vec<String> = texts.map(|(targets, text)| targets.join(" ") + &fingerprint(text)).collect();
+        let each: Vec<String> = texts.map(|(targets, text)| targets.join(" ") + text).collect();
         let line = format!("{} {} {ptxas}", each.len(), fingerprint(&each.join("\n")));
         Group { name: name.to_owned(), line }
     }

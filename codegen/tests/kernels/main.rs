@@ -15,6 +15,7 @@ mod probes;
 mod ptxas;
 mod random;
 mod remedies;
+mod rendered;
 mod rendering;
 mod snapshots;
 mod values;

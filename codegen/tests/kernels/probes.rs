@@ -1,7 +1,9 @@
 //! Kernels with probes: the text is that of the kernel without them and what stands between its lines, and ptxas takes it.
 
-use bsr_codegen::Plan;
+use std::sync::LazyLock;
+
 use bsr_codegen::probes::{Kind, Probes, ProbesError, SPARE_SLOTS};
+use bsr_codegen::{Plan, Ptx};
 
 use crate::matrix;
 use crate::planning::plan;
@@ -12,13 +14,23 @@ const PROBES: Probes = Probes { first: 1, ctas: 3, records: 1000 };
 const RECORD: &str = "@%p_probe st.global";
 const LOOK: &str = "setp.lt.and.u32 %p_probe,";
 
-/// The plans of the matrix that have roles, with and without probes.
-fn probed() -> Vec<(Plan, Plan)> {
-    let plans = matrix::plans();
-    let with: Vec<_> = plans.iter().filter_map(|plan| Some((plan.clone(), plan.probed(PROBES).ok()?))).collect();
-    assert!(with.len() > 100, "{} plans of the matrix have roles", with.len());
-    with
+/// A plan of the matrix that has roles: its text without probes, and with them.
+struct Probed {
+    plan: Plan,
+    text: Ptx,
+    probed: Ptx,
 }
+
+/// All of them.
+static PROBED: LazyLock<Vec<Probed>> = LazyLock::new(|| {
+    let with = |plan: Plan| {
+        let probed = plan.probed(PROBES).ok()?.ptx();
+        Some(Probed { text: plan.ptx(), plan, probed })
+    };
+    let all: Vec<Probed> = matrix::plans().into_iter().filter_map(with).collect();
+    assert!(all.len() > 100, "{} plans of the matrix have roles", all.len());
+    all
+});
 
 /// The instructions of a text, each on one line, without what probes add.
 fn instructions(text: &str) -> Vec<String> {
@@ -29,8 +41,7 @@ fn instructions(text: &str) -> Vec<String> {
 
 #[test]
 fn the_instructions_between_probes_are_those_of_the_kernel() {
-    for (plan, with) in probed() {
-        let (text, probed) = (plan.ptx(), with.ptx());
+    for Probed { plan, text, probed } in PROBED.iter() {
         assert!(!text.text().contains("probe") && !text.text().contains("//@"), "{}", plan.spec());
         assert!(!probed.text().contains("//@"), "{}", plan.spec());
         assert_eq!(instructions(text.text()), instructions(probed.text()), "{}", plan.spec());
@@ -39,9 +50,8 @@ fn the_instructions_between_probes_are_those_of_the_kernel() {
 
 #[test]
 fn every_loop_with_records_looks_for_room_and_no_run_of_records_is_longer_than_the_spare_slots() {
-    for (plan, with) in probed() {
-        let text = with.ptx();
-        let lines: Vec<&str> = text.text().lines().map(str::trim).collect();
+    for Probed { plan, probed, .. } in PROBED.iter() {
+        let lines: Vec<&str> = probed.text().lines().map(str::trim).collect();
         let is = |at: usize, sign: &str| lines[at].starts_with(sign);
         for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("bra")) {
             let label = line.trim_end_matches(';').split_whitespace().last().unwrap().to_owned() + ":";
@@ -59,16 +69,15 @@ fn every_loop_with_records_looks_for_room_and_no_run_of_records_is_longer_than_t
 
 #[test]
 fn what_records_tell_is_a_register_of_the_kernel() {
-    for (plan, with) in probed() {
-        let text = plan.ptx();
-        let probed = with.ptx();
+    for Probed { plan, text, probed } in PROBED.iter() {
+        let instructions = instructions(text.text());
         // A stage goes into the code of a record, which row and column into its first word.
         let signs = [RECORD, "mad.lo.u32 %r_probe_t"];
         let records = probed.text().lines().filter(|line| signs.iter().any(|sign| line.contains(sign)));
         for record in records {
             let words = record.split([',', '{', '}']).map(str::trim);
             for register in words.filter(|word| word.starts_with('%') && !word.contains("probe")) {
-                let known = instructions(text.text()).iter().any(|line| line.contains(register));
+                let known = instructions.iter().any(|line| line.contains(register));
                 assert!(known, "{}: nothing writes {register}", plan.spec());
             }
         }
