@@ -130,7 +130,9 @@ fn planted_defects_are_found() {
         for defect in of_text {
             let path = folder.path().join("planted.ptx");
             fs::write(&path, defect.plant(&text)).unwrap();
-            if errors(&report(&path, &launch, 4)).is_empty() {
+            // Most are found in the first schedule, and the first of four is that of one.
+            let is_found = |schedules: u32| !errors(&report(&path, &launch, schedules)).is_empty();
+            if !is_found(1) && !is_found(4) {
                 missed.push(format!("{}: {} {}: {}", defect.text, defect.kind, defect.occurrence, defect.find));
             }
         }
