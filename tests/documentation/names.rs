@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use pulldown_cmark::Event;
 
@@ -29,6 +30,9 @@ const FOLDERS: [&str; 15] = [
     "trial",
     "tuner",
 ];
+
+/// Read once.
+static REPOSITORY: LazyLock<Repository> = LazyLock::new(Repository::read);
 
 /// The repository's files, by their path from its root, and the words of those that are code.
 struct Repository {
@@ -167,7 +171,7 @@ fn words_and_hyphens(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_path_type_and_command_in_backticks_exists() {
-    let repository = Repository::read();
+    let repository = &*REPOSITORY;
     let (mut wrong, mut helps) = (vec![], BTreeMap::new());
     let is_history = |page: &Page| page.path.ends_with("CHANGELOG.md") || page.path.ends_with("benches/LOG.md");
     for page in all().iter().filter(|page| !is_history(page)) {
@@ -175,7 +179,7 @@ fn every_path_type_and_command_in_backticks_exists() {
         for span in spans.flat_map(|span| expand(&span)) {
             let why = match is_path(&span) {
                 true => (!repository.has_path(page, &span)).then(|| "there is no such file or folder".to_owned()),
-                false => missing_option(&span, &mut helps).or_else(|| missing_name(&repository, &span)),
+                false => missing_option(&span, &mut helps).or_else(|| missing_name(repository, &span)),
             };
             wrong.extend(why.map(|why| format!("{}: `{span}`: {why}", page.path.display())));
         }
@@ -185,12 +189,12 @@ fn every_path_type_and_command_in_backticks_exists() {
 
 #[test]
 fn what_is_not_there_is_found() {
-    let (repository, page) = (Repository::read(), Page::read(root().join("README.md")));
+    let (repository, page) = (&*REPOSITORY, Page::read(root().join("README.md")));
     assert!(repository.has_path(&page, "codegen/src/words") && !repository.has_path(&page, "codegen/src/word"));
     assert_eq!(expand("src/{bsr,dense}/x"), ["src/bsr/x", "src/dense/x"]);
-    assert_eq!(missing_name(&repository, "plan::KernelPlan"), None);
-    assert!(missing_name(&repository, &["Frobni", "cator"].concat()).is_some());
-    assert!(missing_name(&repository, "schedule::KernelPlan").is_some());
+    assert_eq!(missing_name(repository, "plan::KernelPlan"), None);
+    assert!(missing_name(repository, &["Frobni", "cator"].concat()).is_some());
+    assert!(missing_name(repository, "schedule::KernelPlan").is_some());
     let mut helps = BTreeMap::new();
     assert_eq!(missing_option("bsr bench \"bm = 64\" --json", &mut helps), None);
     assert!(missing_option("bsr plan --frobnicate", &mut helps).is_some());
