@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+
+use crate::outside::{self, cargo, root, text};
 
 /// What the crate calls the library.
 const NAME: &str = "sparse";
@@ -20,11 +21,6 @@ fn choose(device: &Device) -> Auto<Dsd, f16, f16, f16> {
 fn main() {}
 ";
 
-/// The repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
 /// The first block of Rust in the README that is a whole program.
 fn program() -> String {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
@@ -35,14 +31,6 @@ fn program() -> String {
     let program = blocks.find(|code| code.contains("fn main()")).expect("the README has a program");
     assert!(program.contains("bsr_kernel"), "{program}");
     program.to_owned()
-}
-
-/// The features of the dependency that the README shows: what follows its path.
-fn features() -> String {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let line = readme.lines().find(|line| line.starts_with("bsr = {")).expect("the README shows a dependency");
-    let rest = line.split_once("path = \"").unwrap().1;
-    rest.split_once("\", ").unwrap().1.trim_end_matches('}').trim().to_owned()
 }
 
 /// The program, with the library under its other name.
@@ -84,68 +72,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {{
 
 /// The crate, written anew in a folder of a test.
 fn write_crate(test: &str, program: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    fs::create_dir_all(folder.join("src/bin")).unwrap();
+    let folder = outside::write(test, NAME, "");
     fs::create_dir_all(folder.join("examples")).unwrap();
     fs::write(folder.join("examples/auto.rs"), AUTO.replace("NAME", NAME)).unwrap();
-    let (root, features) = (root(), features());
-    let manifest = format!(
-        r#"[package]
-name = "outside"
-version = "0.1.0"
-edition = "2024"
-
-[workspace]
-
-[dependencies]
-{NAME} = {{ package = "bsr-gemm", path = {root:?}, {features} }}
-
-# As the workspace's own profile, for the crates that both build.
-[profile.dev]
-debug = "line-tables-only"
-lto = "off"
-
-[profile.dev.package.bsr-simulator]
-opt-level = 3
-codegen-units = 4
-
-[profile.dev.package.tera]
-opt-level = 1
-
-[profile.dev.package.blake3]
-opt-level = 2
-
-[profile.dev.package.chacha20]
-opt-level = 2
-
-[profile.dev.package.half]
-opt-level = 2
-
-[profile.dev.package.rand]
-opt-level = 2
-"#
-    );
-    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
-    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     fs::write(folder.join("src/bin/readme.rs"), renamed(program)).unwrap();
     fs::write(folder.join("src/bin/simulated.rs"), simulated(program)).unwrap();
     folder
-}
-
-fn cargo(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(arguments).arg("--offline").current_dir(folder);
-    // Next to the workspace's own builds, which hold most of what the crate depends on.
-    command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap());
-    // What cargo tells the integration test of one package is not for another one.
-    command.env_remove("CARGO_TARGET_TMPDIR").env_remove("CARGO_MANIFEST_DIR");
-    // With it, as under `.ci/timed`, cargo would build crates anew in the place of those that the workspace uses.
-    command.env_remove("RUSTC_BOOTSTRAP");
-    command.output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Packages that a program with the README's dependency builds at most, the library's own five among them.

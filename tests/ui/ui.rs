@@ -1,12 +1,6 @@
-//! The compile error of everything that the attribute does not accept. What it accepts is in `tests/library/accepted`.
-//!
-//! After a change of wording, `.ci/bless` rewrites the golden files.
+//! What crates outside the workspace see of the library: the errors of the attribute, the program of the README.
 #![allow(clippy::unwrap_used)]
 
+mod outside;
 mod readme;
-
-#[test]
-fn refused() {
-    let cases = trybuild::TestCases::new();
-    cases.compile_fail("fail/*.rs");
-}
+mod refused;
