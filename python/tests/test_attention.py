@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from conftest import alone  # noqa: E402
+from apart import run  # noqa: E402
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import AttentionMask as Mask  # noqa: E402
@@ -538,7 +538,7 @@ def test_compiled_scores_read_numbers_and_vectors() -> None:
         "for one, other in zip(*(torch.autograd.grad(z, (q, k, v)) for z in (x, y))):\n"
         "    assert torch.equal(one, other)\n"
     )
-    alone(program)
+    run(program)
 
 
 def test_opcheck() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.util
 import pydoc
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from apart import run
 
 import bsr_gemm as bsr
 
@@ -27,18 +26,14 @@ def blocks(path: Path) -> list[tuple[list[str], str]]:
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in [*BOOK.glob("python*.md"), ROOT / "python/README.md"]))
-def test_the_code_of_a_page_runs(page, tmp_path) -> None:
+def test_the_code_of_a_page_runs(page) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("scipy")
     path = BOOK / page if page != "README.md" else ROOT / "python/README.md"
     has = {name: importlib.util.find_spec(name) is not None for name in ("torchao", "transformers")}
     has |= {"sweep": True, "gpu": False}
     texts = [text for marks, text in blocks(path) if all(has[mark] for mark in marks)]
-    # From a file, as kernels are read from their source.
-    program = tmp_path / "page.py"
-    program.write_text("\n".join(texts))
-    done = subprocess.run([sys.executable, program.name], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    run("\n".join(texts))
 
 
 def test_the_picture_of_speed_says_what_was_measured() -> None:

@@ -10,6 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
+from apart import processes  # noqa: E402
+
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import Bsr, Dense, nn, parallel  # noqa: E402
 
@@ -223,7 +225,8 @@ def work(rank: int, place: str) -> None:
 
 
 def test_two_processes_compute_what_one_does(tmp_path) -> None:
-    torch.multiprocessing.spawn(work, (str(tmp_path / "ranks"),), nprocs=RANKS)
+    how = {"nprocs": RANKS, "start_method": processes().get_start_method()}
+    torch.multiprocessing.start_processes(work, (str(tmp_path / "ranks"),), **how)
 
 
 def test_without_a_group_nothing_is_divided() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from conftest import alone  # noqa: E402
+from apart import run  # noqa: E402
 
 import bsr_gemm as bsr  # noqa: E402
 from bsr_gemm import stk  # noqa: E402
@@ -276,4 +276,4 @@ assert stk.Matrix is Matrix is bsr_gemm.stk.Matrix and stk.ops is bsr_gemm.stk.o
 assert custom_fwd(lambda x: x)(3) == 3 and stk.backend.triton_kernels.sdd
 print("as stk")
 """
-    assert alone(program) == "as stk\n"
+    assert run(program) == "as stk\n"

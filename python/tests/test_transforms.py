@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from conftest import alone  # noqa: E402
+from apart import run  # noqa: E402
 from torch import func  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 
@@ -238,4 +238,4 @@ def test_exported_programs_run_in_another_process(tmp_path, kind) -> None:
         "assert torch.allclose(found, expected)\n"
     )
     files = [str(tmp_path / name) for name in ("layer.pt2", "expected.pt")]
-    alone(code, *files)
+    run(code, *files)
