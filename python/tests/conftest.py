@@ -61,7 +61,12 @@ def pytest_configure(config) -> None:
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU")
 
 
+#: The files that take longest. They come first, so that no process is left with one of them when the others have ended.
+LONGEST = ("test_documents", "test_cluster", "test_device_masks", "test_attention", "test_flex_graphs", "test_flex")
+
+
 def pytest_collection_modifyitems(items) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU of compute capability 9.0, and there is none here")
     for item in items:
         if "gpu" in item.keywords and not HAS_GPU:
