@@ -88,6 +88,8 @@ pub enum KernelKind {
     Vector,
     /// CUDA cores, a group of threads for each row of small blocks: bound by memory.
     SmallBlocks,
+    /// The same of a CTA that reads the blocks of all its rows together.
+    SmallBlocksTogether,
 }
 
 /// The threads that issue a kernel's multiplications together.
@@ -110,7 +112,9 @@ impl KernelKind {
             Self::MmaSync | Self::Fed { .. } | Self::AttentionWarps | Self::Doubles { .. } | Self::Wmma { .. } => {
                 Unit::Warps
             }
-            Self::Atomic | Self::Register | Self::Vector | Self::SmallBlocks => Unit::Threads,
+            Self::Atomic | Self::Register | Self::Vector | Self::SmallBlocks | Self::SmallBlocksTogether => {
+                Unit::Threads
+            }
         }
     }
 

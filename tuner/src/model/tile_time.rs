@@ -17,6 +17,15 @@ pub(super) const SHARED: f64 = 6.0;
 /// What a row of small blocks takes longer by for each doubling or halving of the threads that serve it, from the best number:
 /// 2 to 22 % were measured (`benches/LOG.md`, 69 and 85).
 const GROUPS: f64 = 0.09;
+/// Bytes of a block row for which the groups of an SM have as many under way as memory sends while they wait, and how sharply it
+/// decides: rows of 216 to 4000 bytes took 3.5 to 1.1 times as long as together (`benches/LOG.md`, 103).
+const IN_FLIGHT: f64 = 1050.0;
+const IN_FLIGHT_SHARPNESS: f64 = 2.0;
+/// Bytes of a block's column.
+const COLUMN: f64 = 4.0;
+/// Bytes of a row of a block up to which blocks that are read together take no longer than memory, and what each byte more costs.
+const SHORT_ROW: f64 = 28.0;
+const LONG_ROWS: f64 = 0.005;
 
 /// Bytes of a line of L2.
 const LINE: f64 = 128.0;
@@ -251,26 +260,39 @@ impl Rates {
 
     fn scalar_tile(&self, setting: &Setting<'_>, tile: &Tile, share: &Share) -> TileTime {
         let [atomic, register, vector] = self.scalar;
-        let &Setting { profile, misses, card, out, .. } = setting;
+        let &Setting { profile, view, misses, card, out, .. } = setting;
         let tflops = match profile.kind {
             KernelKind::Atomic => atomic,
             KernelKind::Vector => vector,
             _ => register,
         };
         let tensor = tile.flops / (tflops / card.sms as f64 * 1e6) / share.tensor;
-        if profile.kind != KernelKind::SmallBlocks {
-            return TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() };
-        }
-        // Groups of threads, `pack` of them in the CTA's warps, are slower the further they are from the best ones.
-        let lanes = f64::from(32 * profile.consumers / profile.pack.max(1));
-        let best = f64::from(lanes_of_row(profile.cta_m, tile.blocks));
-        let groups = 1.0 + GROUPS * (lanes / best).log2().abs();
-        // Groups of threads whose tiles are rows of a few blocks: as many as fit are under way, and memory is what they wait for,
-        // unless columns that the product does not have are multiplied, too.
-        let hbm = groups * (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
+        let form = match profile.kind {
+            KernelKind::SmallBlocks => small_groups(profile, tile),
+            KernelKind::SmallBlocksTogether => small_together(view),
+            _ => return TileTime { tensor, busy: tensor, ends: self.between, ..TileTime::default() },
+        };
+        // Tiles are rows of a few blocks: as many as fit are under way, and memory is what they wait for, unless columns that the
+        // product does not have are multiplied, too.
+        let hbm = form * (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
         let l2 = (tile.sparse + tile.dense) / share.l2;
         TileTime { tensor, l2, busy: both(both(hbm, l2, SHARED), tensor, SHARED), ..TileTime::default() }
     }
+}
+
+/// How much longer than memory takes a group of threads has for a row of small blocks: groups, `pack` of them in the CTA's warps, are
+/// slower the further they are from the best ones, and where a row has few bytes.
+fn small_groups(profile: &Profile, tile: &Tile) -> f64 {
+    let lanes = f64::from(32 * profile.consumers / profile.pack.max(1));
+    let best = f64::from(lanes_of_row(profile.cta_m, tile.blocks));
+    let bytes = tile.sparse + COLUMN * tile.blocks;
+    both(1.0, IN_FLIGHT / bytes.max(1.0), IN_FLIGHT_SHARPNESS) * (1.0 + GROUPS * (lanes / best).log2().abs())
+}
+
+/// The same of a CTA that reads blocks together: neighbouring threads read neighbouring rows of blocks, whose lines they share the
+/// less the longer those are.
+fn small_together(view: &View) -> f64 {
+    1.0 + LONG_ROWS * (view.depth * view.bytes[0] - SHORT_ROW).max(0.0)
 }
 
 #[cfg(test)]

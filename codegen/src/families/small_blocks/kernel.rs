@@ -43,7 +43,7 @@ impl KernelPlan for SmallBlocksPlan {
     fn profile(&self) -> Profile {
         let (rows, inner, bn) = (SmallBlocksPlan::rows(self), self.inner(), self.spec.bn);
         Profile {
-            kind: KernelKind::SmallBlocks,
+            kind: if self.is_together() { KernelKind::SmallBlocksTogether } else { KernelKind::SmallBlocks },
             cta_m: rows,
             cta_n: bn,
             consumers: self.threads() / 32,
