@@ -8,8 +8,8 @@ use bsr_runtime::read::check_memory;
 /// rows are long.
 const EVEN: f64 = 4.0;
 
-/// Places for blocks in a pattern that is drawn: what drawing takes grows with them, and these are seconds.
-const MOST_PLACES: usize = 1 << 32;
+/// Blocks of a pattern that is drawn: what drawing takes grows with them, and these are seconds.
+const MOST_BLOCKS: usize = 1 << 26;
 
 /// A pattern with as many blocks, in rows whose lengths have the same mean, spread and maximum, and with as much reuse of columns
 /// among neighbours; every seed of a random pattern has them, too. `None` of one that is too large to be drawn.
@@ -20,11 +20,11 @@ pub(super) fn structure(features: &Features, (rows, cols): (usize, usize), block
         ("block columns", 24 * block_cols as u64),
         ("blocks", 16 * nnzb as u64),
     ];
-    if block_rows.saturating_mul(block_cols) > MOST_PLACES || check_memory(&bytes).is_err() {
+    if nnzb > MOST_BLOCKS || check_memory(&bytes).is_err() {
         return None;
     }
     let lengths = lengths(features);
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let block_cols = cols.div_ceil(block.1.max(1)).max(1);
     let (mut row_ptr, mut col_idx) = (vec![0_i64], vec![]);
     for rows in lengths.chunks(GROUP) {
@@ -75,7 +75,7 @@ fn lengths(features: &Features) -> Vec<usize> {
     let mut lengths: Vec<usize> =
         (0..rows).map(|row| quantile((row as f64 + 0.5) / rows as f64).round().clamp(0.0, longest) as usize).collect();
     level(&mut lengths, features.nnzb, longest as usize);
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d);
     for at in (1..rows).rev() {
         lengths.swap(at, random.below(at + 1));
     }
@@ -104,27 +104,36 @@ fn normal(q: f64) -> f64 {
 }
 
 /// Numbers that look random and are the same in every run: xorshift.
-struct Random(u64);
+struct Random {
+    state: u64,
+    /// Which numbers have been drawn; none between two draws.
+    taken: Vec<bool>,
+}
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self { state: seed, taken: vec![] }
+    }
+
     fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((u128::from(self.0) * limit.max(1) as u128) >> 64) as usize
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        ((u128::from(self.state) * limit.max(1) as u128) >> 64) as usize
     }
 
     /// `count` different numbers below `limit`, of which there are as many (Floyd's sampling).
     fn some(&mut self, limit: usize, count: usize) -> Vec<usize> {
         let count = count.min(limit);
-        let mut taken = vec![false; limit];
+        self.taken.resize(limit.max(self.taken.len()), false);
         let mut chosen = Vec::with_capacity(count);
         for last in limit - count..limit {
             let drawn = self.below(last + 1);
-            let number = if taken[drawn] { last } else { drawn };
-            taken[number] = true;
+            let number = if self.taken[drawn] { last } else { drawn };
+            self.taken[number] = true;
             chosen.push(number);
         }
+        chosen.iter().for_each(|number| self.taken[*number] = false);
         chosen
     }
 }
@@ -155,6 +164,17 @@ mod tests {
             assert!(close(is.reuse, was.reuse), "{words}: {is:?} {was:?}");
             assert!(close(is.longest_row as f64, was.longest_row as f64), "{words}: {is:?} {was:?}");
         }
+    }
+
+    #[test]
+    fn a_matrix_with_many_places_and_few_blocks_has_a_pattern() {
+        let pattern: Pattern = "topk:9".parse().unwrap();
+        let structure = pattern.structure(150_000, 150_000, (1, 1), 3).unwrap();
+        let drawn = like(&Features::of(&structure), &structure);
+        assert_eq!((drawn.block_rows(), drawn.nnzb()), (150_000, 9 * 150_000));
+        let mut features = Features::of(&structure);
+        features.nnzb = MOST_BLOCKS + 1;
+        assert_eq!(super::structure(&features, (150_000, 150_000), (1, 1)), None);
     }
 
     #[test]

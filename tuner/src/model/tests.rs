@@ -278,6 +278,33 @@ fn small_blocks_have_the_groups_of_threads_that_were_fastest() {
     }
 }
 
+/// Where a CTA that reads its rows together was faster than every group of threads (`benches/LOG.md`, 103), it is predicted to be.
+#[test]
+fn small_blocks_are_read_together_where_that_was_faster() {
+    for (side, dtype, is_faster) in [
+        (1, "f64", true),
+        (2, "f64", true),
+        (3, "f64", true),
+        (5, "f64", false),
+        (6, "f64", false),
+        (1, "f32", true),
+        (2, "f32", true),
+        (3, "f32", true),
+        (4, "f32", true),
+        (6, "f32", true),
+    ] {
+        let us = |lanes: u32| {
+            let layouts = "b_layout = col, c_layout = col";
+            let text =
+                format!("bm = {side}, bn = 1, bk = {side}, mma = scalar, dtype = {dtype}, {layouts}, lanes = {lanes}");
+            let spec: KernelSpec = text.parse().unwrap();
+            predict(&Plan::new(&spec).unwrap(), &problem(&spec, [30_000, 1, 30_000], "topk:27"), &Card::h200()).us
+        };
+        let groups = [8, 16, 32].map(us).into_iter().fold(f64::INFINITY, f64::min);
+        assert_eq!(us(1) < groups, is_faster, "{side} x {side} of {dtype}: {} and {groups}", us(1));
+    }
+}
+
 /// Kernels of few columns, as they were measured (`benches/LOG.md`, 42 and 46): few CTAs that each stream at the most that an SM
 /// takes, sums of parts, a stage of two blocks, and tiles that are mostly beyond the last column.
 #[test]

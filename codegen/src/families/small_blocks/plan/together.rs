@@ -19,6 +19,8 @@ const SUM_BYTES: u32 = 32;
 const HELD: u32 = 28;
 /// Registers of a thread for addresses, positions and counters.
 const COUNTERS: u32 = 40;
+/// The same for the lines of B, where it has several columns.
+const LINES: u32 = 8;
 /// Most CTAs of an SM.
 const RESIDENT: u32 = 8;
 
@@ -69,7 +71,8 @@ pub(super) fn resident(plan: &SmallBlocksPlan) -> u32 {
     let is_widened = spec.a != spec.acc || spec.b != spec.acc;
     // The rows of the blocks in flight, a line of B and a sum for each column.
     let held = (plan.in_flight() * plan.inner() + spec.bn * (plan.inner() + 1)) * words;
-    let registers = COUNTERS + held * if is_widened { 2 } else { 1 };
+    let addresses = if spec.bn > 1 { COUNTERS + LINES } else { COUNTERS };
+    let registers = addresses + held * if is_widened { 2 } else { 1 };
     let most = RESIDENT
         .min(arch.threads_per_sm / THREADS)
         .min(arch.shared_bytes_per_sm / (plan.shared_bytes() + arch.shared_bytes_reserved));
