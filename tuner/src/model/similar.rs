@@ -10,6 +10,10 @@ const EVEN: f64 = 4.0;
 
 /// Blocks of a pattern that is drawn: what drawing takes grows with them, and these are seconds.
 const MOST_BLOCKS: usize = 1 << 26;
+/// Places for blocks up to which the columns of neighbouring rows are drawn from a pool of any size. In larger patterns a pool that
+/// is so many times as large as what is drawn from it says nothing, and takes long.
+const MOST_PLACES: usize = 1 << 32;
+const LARGE_POOL: usize = 4;
 
 /// A pattern with as many blocks, in rows whose lengths have the same mean, spread and maximum, and with as much reuse of columns
 /// among neighbours; every seed of a random pattern has them, too. `None` of one that is too large to be drawn.
@@ -31,10 +35,14 @@ pub(super) fn structure(features: &Features, (rows, cols): (usize, usize), block
         let stored: usize = rows.iter().sum();
         let longest = rows.iter().copied().max().unwrap_or(0);
         let distinct = stored as f64 / features.reuse.max(1.0);
-        let pool = random.some(block_cols, pool(rows, distinct, longest.max(1), block_cols.max(longest)));
+        let pool = pool(rows, distinct, longest.max(1), block_cols.max(longest));
+        let is_any = block_rows.saturating_mul(block_cols) > MOST_PLACES && pool > LARGE_POOL * stored;
+        let pool = if is_any { vec![] } else { random.some(block_cols, pool) };
         for length in rows {
-            let mut columns: Vec<i32> =
-                random.some(pool.len(), *length).into_iter().map(|at| pool[at] as i32).collect();
+            let mut columns: Vec<i32> = match is_any {
+                true => random.some(block_cols, *length).into_iter().map(|column| column as i32).collect(),
+                false => random.some(pool.len(), *length).into_iter().map(|at| pool[at] as i32).collect(),
+            };
             columns.sort_unstable();
             col_idx.extend(columns);
             row_ptr.push(col_idx.len() as i64);

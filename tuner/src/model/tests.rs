@@ -285,6 +285,7 @@ fn small_blocks_are_read_together_where_that_was_faster() {
         (1, "f64", true),
         (2, "f64", true),
         (3, "f64", true),
+        (4, "f64", false),
         (5, "f64", false),
         (6, "f64", false),
         (1, "f32", true),

@@ -25,7 +25,7 @@ const IN_FLIGHT_SHARPNESS: f64 = 2.0;
 const COLUMN: f64 = 4.0;
 /// Bytes of a row of a block up to which blocks that are read together take no longer than memory, and what each byte more costs.
 const SHORT_ROW: f64 = 28.0;
-const LONG_ROWS: f64 = 0.005;
+const LONG_ROWS: f64 = 0.02;
 
 /// Bytes of a line of L2.
 const LINE: f64 = 128.0;

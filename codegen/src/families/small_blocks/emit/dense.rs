@@ -110,10 +110,19 @@ fn product(plan: &SmallBlocksPlan, block: u32, line: u32, at: u32) -> Product {
     }
 }
 
-/// Those of some blocks in flight: all lines at once where they fit the registers, else one after the other.
-pub(super) fn steps(plan: &SmallBlocksPlan, blocks: Range<u32>) -> Vec<Step> {
+/// All lines of the blocks in flight at once where they fit the registers, else one after the other.
+pub(super) fn steps(plan: &SmallBlocksPlan) -> Vec<Step> {
     let (lines, length) = extent(plan);
-    let together = if (blocks.end - blocks.start) * lines * length <= MOST_HELD { lines } else { 1 };
+    let together = if plan.in_flight() * lines * length <= MOST_HELD { lines } else { 1 };
+    (0..lines)
+        .step_by(together as usize)
+        .map(|first| step(plan, 0..plan.in_flight(), first..first + together))
+        .collect()
+}
+
+/// Some lines of some blocks.
+fn step(plan: &SmallBlocksPlan, blocks: Range<u32>, lines: Range<u32>) -> Step {
+    let (_, length) = extent(plan);
     let load = |block: u32, line: u32, first: u32| {
         let registers: Vec<String> = (first..first + plan.b_load).map(|at| element(plan, block, line, at)).collect();
         Load { block, wide: Wide::new(plan.spec.b.as_str(), &registers), from: first * plan.spec.b.bytes() }
@@ -130,15 +139,17 @@ pub(super) fn steps(plan: &SmallBlocksPlan, blocks: Range<u32>) -> Vec<Step> {
         let of_block = move |block: u32| (0..length).map(move |at| (block, line, at));
         blocks.clone().flat_map(of_block)
     };
-    let step = |first: u32| {
-        let elements = || (first..first + together).flat_map(each);
-        Step {
-            lines: (first..first + together).map(line).collect(),
-            widened: elements().filter_map(|(block, line, at)| widened(plan, block, line, at)).collect(),
-            products: elements().map(|(block, line, at)| product(plan, block, line, at)).collect(),
-        }
-    };
-    (0..lines).step_by(together as usize).map(step).collect()
+    let elements = || lines.clone().flat_map(each);
+    Step {
+        lines: lines.clone().map(line).collect(),
+        widened: elements().filter_map(|(block, line, at)| widened(plan, block, line, at)).collect(),
+        products: elements().map(|(block, line, at)| product(plan, block, line, at)).collect(),
+    }
+}
+
+/// All lines of one block at once, of few columns.
+pub(super) fn step_of_block(plan: &SmallBlocksPlan, block: u32) -> Step {
+    step(plan, block..block + 1, 0..extent(plan).0)
 }
 
 impl Edge {

@@ -77,9 +77,13 @@ impl<'p> Context<'p> {
         let (spec, slots) = (&plan.spec, plan.slots());
         let block_bytes = spec.bm * plan.row_bytes();
         let advance = plan.in_flight() * slots;
-        let block = |number: u32| match plan.is_transposed() {
-            true => values::Block::of_column(spec, slots, number, registers::guard(plan, number)),
-            false => values::Block::new(spec, plan.a_load, slots, number, registers::guard(plan, number)),
+        let block = |number: u32| {
+            let guard = registers::guard(plan, number);
+            match (plan.is_transposed(), plan.is_together()) {
+                (true, _) => values::Block::of_column(spec, slots, number, guard),
+                (false, false) => values::Block::new(spec, plan.a_load, slots, number, guard),
+                (false, true) => values::Block::new(spec, plan.a_load, slots, number, guard).sharing_lines(),
+            }
         };
         Self {
             spec,
@@ -106,7 +110,7 @@ impl<'p> Context<'p> {
             advance,
             advance_bytes: advance * block_bytes,
             advance_columns: advance * 4,
-            steps: dense::steps(plan, 0..plan.in_flight()),
+            steps: dense::steps(plan),
             edges: (0..plan.in_flight()).map(|block| dense::Edge::new(plan, block)).collect(),
             sums: sums::of(spec),
             tree: if plan.is_together() { vec![] } else { sums::tree(slots, plan.lanes, plan.rows()) },

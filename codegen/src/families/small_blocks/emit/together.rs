@@ -15,7 +15,7 @@ pub(super) struct Together {
     /// Bytes of the products of a row of a block, and of a block.
     row_bytes: u32,
     block_bytes: u32,
-    /// The blocks in flight, each multiplied before the next, so that few products are held.
+    /// The blocks in flight.
     turns: Vec<Turn>,
     at_once: u32,
     /// Reads of that many blocks' products, and of one's.
@@ -27,7 +27,7 @@ pub(super) struct Together {
 #[derive(Serialize)]
 struct Turn {
     blocks: [values::Block; 1],
-    steps: Vec<dense::Step>,
+    step: dense::Step,
     edge: dense::Edge,
     parts: Vec<Part>,
 }
@@ -71,7 +71,7 @@ impl Together {
             turns: (0..plan.in_flight())
                 .map(|number| Turn {
                     blocks: [block(number)],
-                    steps: dense::steps(plan, number..number + 1),
+                    step: dense::step_of_block(plan, number),
                     edge: dense::Edge::new(plan, number),
                     parts: columns(number).map(product).collect(),
                 })

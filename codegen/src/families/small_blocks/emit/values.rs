@@ -5,6 +5,9 @@ use serde::Serialize;
 use super::registers::{Wide, value};
 use crate::{Dtype, KernelSpec};
 
+/// Of lines that several loads share, which leave L1 first.
+const SHARED_LINES: &str = ".L1::evict_first";
+
 /// One of the blocks that a thread has in flight.
 #[derive(Serialize)]
 pub(super) struct Block {
@@ -79,6 +82,11 @@ impl Block {
         }
     }
 
+    /// The same where neighbouring warps share a line, which stays in L1 until both have read it.
+    pub(super) fn sharing_lines(self) -> Self {
+        Self { hint: SHARED_LINES, ..self }
+    }
+
     /// What a thread has of a block: so many elements, by loads of so many, each from where `from` says.
     fn of(spec: &KernelSpec, (count, per_load): (u32, u32), number: u32, from: impl Fn(u32) -> u32) -> Self {
         let loads = count / per_load;
@@ -113,7 +121,7 @@ impl Block {
             column_from: 0,
             at: String::new(),
             // A line that several loads share stays in L1 until the last of them.
-            hint: if loads == 1 { ".L1::no_allocate" } else { ".L1::evict_first" },
+            hint: if loads == 1 { ".L1::no_allocate" } else { SHARED_LINES },
             registers: match in_words {
                 true => (0..count).step_by(2).map(word).collect(),
                 false => (0..count).map(narrow).collect(),
