@@ -23,6 +23,8 @@ const IN_FLIGHT: f64 = 1050.0;
 const IN_FLIGHT_SHARPNESS: f64 = 2.0;
 /// Bytes of a block's column.
 const COLUMN: f64 = 4.0;
+/// What a column more of a tile costs a thread that has its sum: among tiles that all columns fit the narrowest is the fastest.
+const COLUMNS: f64 = 0.01;
 /// Bytes of a row of a block up to which blocks that are read together take no longer than memory, and what each byte more costs.
 const SHORT_ROW: f64 = 28.0;
 const LONG_ROWS: f64 = 0.02;
@@ -274,7 +276,10 @@ impl Rates {
         };
         // Tiles are rows of a few blocks: as many as fit are under way, and memory is what they wait for, unless columns that the
         // product does not have are multiplied, too.
-        let hbm = form * (tile.sparse * misses.sparse + tile.dense * misses.dense + out) / share.hbm;
+        let hbm = form
+            * (1.0 + COLUMNS * (f64::from(profile.cta_n) - 1.0))
+            * (tile.sparse * misses.sparse + tile.dense * misses.dense + out)
+            / share.hbm;
         let l2 = (tile.sparse + tile.dense) / share.l2;
         TileTime { tensor, l2, busy: both(both(hbm, l2, SHARED), tensor, SHARED), ..TileTime::default() }
     }

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::super::plan::{MOST_HELD, SmallBlocksPlan};
+use super::super::plan::SmallBlocksPlan;
+use super::super::plan::groups::MOST_HELD;
 use super::registers::{Wide, class, guard_of_products, part, value, zero};
 use crate::Layout;
 

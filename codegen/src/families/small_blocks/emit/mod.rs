@@ -82,7 +82,7 @@ impl<'p> Context<'p> {
             match (plan.is_transposed(), plan.is_together()) {
                 (true, _) => values::Block::of_column(spec, slots, number, guard),
                 (false, false) => values::Block::new(spec, plan.a_load, slots, number, guard),
-                (false, true) => values::Block::new(spec, plan.a_load, slots, number, guard).sharing_lines(),
+                (false, true) => values::Block::new(spec, plan.a_load, slots, number, guard).streamed(),
             }
         };
         Self {

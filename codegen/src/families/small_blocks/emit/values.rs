@@ -5,9 +5,6 @@ use serde::Serialize;
 use super::registers::{Wide, value};
 use crate::{Dtype, KernelSpec};
 
-/// Of lines that several loads share, which leave L1 first.
-const SHARED_LINES: &str = ".L1::evict_first";
-
 /// One of the blocks that a thread has in flight.
 #[derive(Serialize)]
 pub(super) struct Block {
@@ -18,6 +15,7 @@ pub(super) struct Block {
     column_from: u32,
     /// The register of its address in memory.
     at: String,
+    path: &'static str,
     hint: &'static str,
     /// What is loaded, and how it is zeroed.
     registers: Vec<String>,
@@ -82,9 +80,10 @@ impl Block {
         }
     }
 
-    /// The same where neighbouring warps share a line, which stays in L1 until both have read it.
-    pub(super) fn sharing_lines(self) -> Self {
-        Self { hint: SHARED_LINES, ..self }
+    /// The same of a run of memory that neighbouring warps read: lines stay in L1 until both have read them, and leave it and L2 before
+    /// those of B (PTX ISA, "cache operators": `.cs`).
+    pub(super) fn streamed(self) -> Self {
+        Self { path: ".cs", hint: "", ..self }
     }
 
     /// What a thread has of a block: so many elements, by loads of so many, each from where `from` says.
@@ -121,7 +120,8 @@ impl Block {
             column_from: 0,
             at: String::new(),
             // A line that several loads share stays in L1 until the last of them.
-            hint: if loads == 1 { ".L1::no_allocate" } else { SHARED_LINES },
+            path: ".nc",
+            hint: if loads == 1 { ".L1::no_allocate" } else { ".L1::evict_first" },
             registers: match in_words {
                 true => (0..count).step_by(2).map(word).collect(),
                 false => (0..count).map(narrow).collect(),

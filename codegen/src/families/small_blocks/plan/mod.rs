@@ -2,7 +2,7 @@
 
 mod check;
 pub(super) mod fused;
-mod groups;
+pub(super) mod groups;
 mod together;
 
 use crate::plan::{PlanErrors, SparseTimesDense};
@@ -15,8 +15,6 @@ const MOST_SIDE: u32 = KernelSpec::SMALL_BLOCK;
 const MOST_COLUMNS: u32 = 16;
 /// Bytes of the widest load.
 const LOAD_BYTES: u32 = 16;
-/// Elements of B that a thread may have in flight at once, beside those of its blocks.
-pub(super) const MOST_HELD: u32 = 32;
 
 /// Keys that no other family has.
 pub(super) const OWN: [Key; 2] = [Key::Lanes, Key::RowPtr];
@@ -99,12 +97,12 @@ impl SmallBlocksPlan {
 
     /// Blocks that a thread has in flight.
     pub(crate) fn in_flight(&self) -> u32 {
-        if self.is_together() { together::in_flight(self) } else { groups::in_flight(self) }
+        if self.is_together() { together::in_flight(&self.spec) } else { groups::in_flight(&self.spec, self.inner()) }
     }
 
     /// Bytes of shared memory for the products that wait to be added up.
     pub(crate) fn shared_bytes(&self) -> u32 {
-        if self.is_together() { together::shared_bytes(self) } else { 0 }
+        if self.is_together() { together::shared_bytes(&self.spec) } else { 0 }
     }
 
     /// Bytes of a row of a block as it is stored.
@@ -114,7 +112,8 @@ impl SmallBlocksPlan {
 
     /// CTAs of an SM that the kernel leaves registers for.
     pub(crate) fn resident(&self) -> u32 {
-        if self.is_together() { together::resident(self) } else { groups::resident(self) }
+        let (spec, arch) = (&self.spec, &self.arch);
+        if self.is_together() { together::resident(spec, arch) } else { groups::resident(spec, self.inner(), arch) }
     }
 }
 

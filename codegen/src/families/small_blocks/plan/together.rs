@@ -4,9 +4,8 @@
 //! long rows are, and no load waits for the end of a row (CSR-stream: Greathouse and Daga, SC 2014). A thread multiplies a row of a
 //! block; its products wait in shared memory.
 
-use super::SmallBlocksPlan;
 use crate::plan::{PlanError, PlanErrors};
-use crate::{IndexWidth, KernelSpec};
+use crate::{Arch, IndexWidth, KernelSpec};
 
 /// What `lanes` says of it: the threads that add up a row of C.
 pub(super) const LANES: u32 = 1;
@@ -53,28 +52,27 @@ pub(super) fn check(spec: &KernelSpec, errors: &mut PlanErrors) {
 }
 
 /// Blocks that a thread has in flight: as many as its registers hold the rows of, a power of two.
-pub(super) fn in_flight(plan: &SmallBlocksPlan) -> u32 {
-    let bytes = plan.spec.acc.bytes();
-    let rows = HELD / (plan.inner() * bytes / 4);
+pub(super) fn in_flight(spec: &KernelSpec) -> u32 {
+    let bytes = spec.acc.bytes();
+    let rows = HELD / (spec.bk * bytes / 4);
     1 << rows.min(SUM_BYTES / bytes).max(1).ilog2()
 }
 
 /// Bytes of shared memory: the products of each block in flight of each thread.
-pub(super) fn shared_bytes(plan: &SmallBlocksPlan) -> u32 {
-    plan.in_flight() * plan.slots() * plan.rows() * plan.spec.bn * plan.spec.acc.bytes()
+pub(super) fn shared_bytes(spec: &KernelSpec) -> u32 {
+    in_flight(spec) * (THREADS / spec.bm * spec.bm) * spec.bn * spec.acc.bytes()
 }
 
 /// CTAs of an SM that the kernel leaves registers for.
-pub(super) fn resident(plan: &SmallBlocksPlan) -> u32 {
-    let (spec, arch) = (&plan.spec, &plan.arch);
+pub(super) fn resident(spec: &KernelSpec, arch: &Arch) -> u32 {
     let words = spec.acc.bytes() / 4;
     let is_widened = spec.a != spec.acc || spec.b != spec.acc;
     // The rows of the blocks in flight, a line of B and a sum for each column.
-    let held = (plan.in_flight() * plan.inner() + spec.bn * (plan.inner() + 1)) * words;
+    let held = (in_flight(spec) * spec.bk + spec.bn * (spec.bk + 1)) * words;
     let addresses = if spec.bn > 1 { COUNTERS + LINES } else { COUNTERS };
     let registers = addresses + held * if is_widened { 2 } else { 1 };
     let most = RESIDENT
         .min(arch.threads_per_sm / THREADS)
-        .min(arch.shared_bytes_per_sm / (plan.shared_bytes() + arch.shared_bytes_reserved));
+        .min(arch.shared_bytes_per_sm / (shared_bytes(spec) + arch.shared_bytes_reserved));
     (arch.registers / (registers * THREADS)).clamp(1, most)
 }
