@@ -56,14 +56,15 @@ fn flows_are_solved() {
             let restarts = if matches!(field, Field::Euler(_)) { &[5, 20, 256][..] } else { &[256] };
             for restart in restarts.iter().copied() {
                 let request = (gmres(restart), preconditioner);
-                let [(solution, norms), (host, host_norms)] = solved(&a, request, &b, 1e-9);
+                let [(solution, norms), (host, host_norms)] = solved(&a, request, &b, 1e-8);
                 let found = [&solution, &host].map(|solution| residual(&a, solution, &b));
                 let what = format!("{field:?}, {request:?}: {found:?} after {}", solution.iterations);
-                assert!(solution.converged && host.converged && found.iter().all(|found| *found <= 1.01e-9), "{what}");
+                assert!(solution.converged && host.converged && found.iter().all(|found| *found <= 1.01e-8), "{what}");
                 assert_eq!((norms.len(), norms.last()), (solution.iterations, Some(&solution.residual)), "{what}");
                 assert_eq!(host_norms.len(), host.iterations);
                 let near =
                     norms.iter().zip(&host_norms).take(5).all(|(one, other)| (one - other).abs() <= 1e-8 * other);
+                let what = format!("{what}, on the host after {}", host.iterations);
                 assert!(near && solution.iterations.abs_diff(host.iterations) <= 1 + host.iterations / 10, "{what}");
                 // The norm that is minimized over a space that grows.
                 assert!(

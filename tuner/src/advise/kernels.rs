@@ -16,8 +16,10 @@ const HALF: Ways = &[&[(", cluster = 2", 2), ("", 1)], &[(", mma = mma_sync", 2)
 const DOUBLE: Ways = &[&[(", mma = mma_sync", 2)], &[(", mma = scalar", 2)]];
 /// The CUDA cores.
 const SINGLE: Ways = &[&[(", mma = scalar", 2)]];
-/// A whole warp for each block row, or half of one, or all rows of a CTA together.
-const SMALL: Ways = &[&[(", mma = scalar", 1), (", mma = scalar, lanes = 16", 1), (", mma = scalar, lanes = 1", 1)]];
+/// A whole warp for each block row, or half of one; of one or two columns also all rows of a CTA together.
+const SMALL: Ways = &[&[(", mma = scalar", 1), (", mma = scalar, lanes = 16", 1)]];
+const SMALL_FEW: Ways =
+    &[&[(", mma = scalar", 1), (", mma = scalar, lanes = 16", 1), (", mma = scalar, lanes = 1", 1)]];
 
 /// Plans of kernels in `dtype` for blocks of this size and products of `n` columns: a few that may be the fastest, the
 /// likeliest first. A single column is column-major, of B and of C.
@@ -27,7 +29,7 @@ const SMALL: Ways = &[&[(", mma = scalar", 1), (", mma = scalar, lanes = 16", 1)
 pub fn kernels((bm, bk): (usize, usize), n: usize, dtype: Dtype) -> Result<Vec<Plan>, String> {
     let is_small = bm.max(bk) <= KernelSpec::SMALL_BLOCK as usize;
     let (ways, widths) = match dtype {
-        Dtype::F32 | Dtype::F64 if is_small => (SMALL, &NARROW[..]),
+        Dtype::F32 | Dtype::F64 if is_small => (if n <= 2 { SMALL_FEW } else { SMALL }, &NARROW[..]),
         Dtype::F64 => (DOUBLE, &WIDTHS[..]),
         Dtype::F32 => (SINGLE, &WIDTHS[..]),
         _ => (HALF, &WIDTHS[..]),
