@@ -1,13 +1,13 @@
 //! The threads that serve the rows of small blocks.
 
 /// Bytes of a row of a block up to which a CTA that reads its rows together is the faster form.
-const TOGETHER: u32 = 28;
+const TOGETHER: u32 = 16;
 
 /// The `lanes` of a product with a few columns whose blocks have so many rows, and so many bytes in each; `blocks` of them are in
 /// a block row.
 ///
 /// All rows of a CTA together for short rows of blocks, and otherwise groups of threads ([`lanes_of_row`]). Measured with 27 blocks
-/// a row (`benches/LOG.md`, 103): 1 x 1 to 3 x 3 in f64 and to 7 x 7 in f32 are faster together.
+/// a row (`benches/LOG.md`, 103): 1 x 1 and 2 x 2 in f64 and to 4 x 4 in f32 are faster together.
 pub fn threads_of_row(rows: u32, row_bytes: u32, blocks: f64) -> u32 {
     if row_bytes <= TOGETHER { 1 } else { lanes_of_row(rows, blocks) }
 }
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn short_rows_of_blocks_are_read_together() {
-        for (side, bytes, together) in [(1, 8, true), (3, 8, true), (4, 8, false), (7, 4, true), (8, 4, false)] {
+        for (side, bytes, together) in [(1, 8, true), (2, 8, true), (3, 8, false), (4, 4, true), (5, 4, false)] {
             assert_eq!(threads_of_row(side, side * bytes, 27.0) == 1, together, "{side} x {side} of {bytes} bytes");
         }
     }

@@ -18,15 +18,17 @@ pub(super) const SHARED: f64 = 6.0;
 /// 2 to 22 % were measured (`benches/LOG.md`, 69 and 85).
 const GROUPS: f64 = 0.09;
 /// Bytes of a block row for which the groups of an SM have as many under way as memory sends while they wait, and how sharply it
-/// decides: rows of 216 to 4000 bytes took 3.5 to 1.1 times as long as together (`benches/LOG.md`, 103).
-const IN_FLIGHT: f64 = 1050.0;
+/// decides: rows of 324 to 2808 bytes took 3.2 to 1.06 times as long as memory does (`benches/LOG.md`, 69, 87 and 103).
+const IN_FLIGHT: f64 = 750.0;
 const IN_FLIGHT_SHARPNESS: f64 = 2.0;
 /// Bytes of a block's column.
 const COLUMN: f64 = 4.0;
 /// What a column more of a tile costs a thread that has its sum: among tiles that all columns fit the narrowest is the fastest.
 const COLUMNS: f64 = 0.01;
-/// Bytes of a row of a block up to which blocks that are read together take no longer than memory, and what each byte more costs.
-const SHORT_ROW: f64 = 28.0;
+/// What blocks that are read together take over memory, bytes of a row of a block up to which it is no more, and what each byte more
+/// costs.
+const TOGETHER: f64 = 1.05;
+const SHORT_ROW: f64 = 16.0;
 const LONG_ROWS: f64 = 0.02;
 
 /// Bytes of a line of L2.
@@ -297,7 +299,7 @@ fn small_groups(profile: &Profile, tile: &Tile) -> f64 {
 /// The same of a CTA that reads blocks together: neighbouring threads read neighbouring rows of blocks, whose lines they share the
 /// less the longer those are.
 fn small_together(view: &View) -> f64 {
-    1.0 + LONG_ROWS * (view.depth * view.bytes[0] - SHORT_ROW).max(0.0)
+    TOGETHER + LONG_ROWS * (view.depth * view.bytes[0] - SHORT_ROW).max(0.0)
 }
 
 #[cfg(test)]
