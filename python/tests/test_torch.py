@@ -267,6 +267,8 @@ def test_a_forked_process_is_refused_in_words(rng) -> None:
         (lambda: torch.zeros(33, 64)[:, ::2], True, False),
         (lambda: torch.zeros(1, 1).expand(33, 64), True, False),
         (lambda: torch.zeros(1, 64), False, False),
+        (lambda: torch.zeros(1, 63), False, False),
+        (lambda: torch.zeros(1, 70)[:, 1:64], True, False),
         (lambda: torch.zeros(64, 1), True, False),
     ],
 )
@@ -281,6 +283,32 @@ def test_operands_are_made_addressable(make, copied, is_col) -> None:
     assert lines.stride(0) == stride or lines.shape[0] == 1
     seen = lines[:, : rows if is_col else cols]
     assert torch.equal(seen.t() if is_col else seen, x)
+
+
+def test_a_single_line_of_elements_is_written_where_it_lies() -> None:
+    from bsr_gemm._lib import _operands
+
+    out = torch.zeros(1, 63)
+    result = _operands.Result(out, elements=True)
+    assert result.padded is None and result.argument == (out.data_ptr(), 1, 63, False, 64)
+    assert _operands.Result(torch.zeros(2, 63), elements=True).padded is not None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("block", [1, 3, 8])
+def test_vectors_of_odd_lengths_on_a_gpu(kind, block) -> None:
+    torch.manual_seed(0)
+    rows = 37 * block
+    stored = torch.rand(37, 37).lt(0.4).repeat_interleave(block, 0).repeat_interleave(block, 1)
+    dense = (torch.randn(rows, rows, dtype=kind) * stored).cuda()
+    matrix = bsr.from_dense(dense, (block, block))
+    x = torch.full((rows + 64,), torch.nan, dtype=kind, device="cuda")[:rows].normal_()
+    expected = {False: dense.double() @ x.double(), True: dense.double().t() @ x.double()}
+    for transpose, y in expected.items():
+        for _ in range(2):  # The second call finds the launch of the first.
+            found = bsr.bsr_gemm(matrix, x, transpose=transpose)
+            assert (found.double() - y).norm() <= (1e-5 if kind == torch.float32 else 1e-13) * y.norm()
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(5, 64), (5, 63), (1, 3)])

@@ -15,6 +15,11 @@ def _addressable(lines: int, line: int, stride: int, size: int, address: int) ->
     return address % 16 == 0 and (stride * size) % 16 == 0 and stride >= line
 
 
+def _padded(line: int, size: int) -> int:
+    """The elements of a line up to the next 16 bytes."""
+    return -(-max(line, 1) * size // 16) * 16 // size
+
+
 def _is_col(x: Tensor, asked: bool | None) -> bool:
     """Whether columns are contiguous. Of one row or one column the strides do not say it: then it is what is asked for."""
     return asked if asked is not None and 1 in x.shape else x.stride(1) != 1 and x.stride(0) == 1
@@ -29,11 +34,12 @@ def operand_of(x: Tensor, asked: bool | None = None) -> tuple[Tensor, tuple[int,
     size = x.element_size()
     lines, line = (cols, rows) if is_col else (rows, cols)
     stride = x.stride(1) if is_col else x.stride(0)
-    stride = line if lines == 1 else stride
+    # No line follows a single one: what a kernel may read behind it are the 16 bytes that its last element lies in.
+    stride = _padded(line, size) if lines == 1 else stride
     is_whole = line == 1 or x.stride(0 if is_col else 1) == 1
     if is_whole and _addressable(lines, line, stride, size, x.data_ptr()):
         return x, (x.data_ptr(), rows, cols, is_col, stride)
-    padded = -(-max(line, 1) * size // 16) * 16 // size
+    padded = _padded(line, size)
     copy = x.new_empty((lines, padded))
     copy[:, :line].copy_(x.t() if is_col else x)
     return copy, (copy.data_ptr(), rows, cols, is_col, padded)
@@ -73,17 +79,21 @@ def further_of(
 
 
 class Result:
-    """Where a kernel writes a matrix: the tensor of the result, or a padded one that is copied there."""
+    """Where a kernel writes a matrix: the tensor of the result, or a padded one that is copied there.
 
-    def __init__(self, out: Tensor, asked: bool | None = None) -> None:
+    A kernel that stores by TMA writes up to the next 16 bytes of each line, one that stores `elements` does not: a single line
+    then lies where it is.
+    """
+
+    def __init__(self, out: Tensor, asked: bool | None = None, *, elements: bool = False) -> None:
         rows, cols = out.shape
         self.out = out
         self.is_col = _is_col(out, asked)
         lines, line = (cols, rows) if self.is_col else (rows, cols)
-        padded = -(-max(line, 1) * out.element_size() // 16) * 16 // out.element_size()
-        if padded == line:
+        padded = _padded(line, out.element_size())
+        if padded == line or (elements and lines == 1):
             self.padded = None
-            self.argument = (out.data_ptr(), rows, cols, self.is_col, line)
+            self.argument = (out.data_ptr(), rows, cols, self.is_col, padded)
         else:
             self.padded = out.new_empty((lines, padded))
             self.argument = (self.padded.data_ptr(), rows, cols, self.is_col, padded)
