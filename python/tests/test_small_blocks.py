@@ -59,6 +59,22 @@ def test_transposed_products_and_gradients(rng, block, dtype, most, device) -> N
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("dtype", "most"), [("float64", 1e-13), ("float32", 1e-5)])
+@pytest.mark.parametrize("block", [1, 3, 8])
+def test_vectors_of_odd_lengths(rng, block, dtype, most, device) -> None:
+    rows, kind = 37 * block, getattr(torch, dtype)
+    dense, x = on(device, rng.standard_normal((rows, rows)), rng.standard_normal(rows))
+    w = bsr.from_dense(dense.to(kind), (block, block), keep=0.4)
+    with_rest = torch.full((rows + 64,), torch.nan, dtype=kind, device=device)
+    with_rest[:rows] = x
+    x, exact = with_rest[:rows], w.to_dense().double()
+    for transpose, expected in [(False, exact @ x.double()), (True, exact.t() @ x.double())]:
+        for _ in range(2):  # The second call finds the launch of the first.
+            found = bsr.bsr_gemm(w, x, transpose=transpose)
+            assert (found.double() - expected).norm() <= most * expected.norm()
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_epilogues(rng, device) -> None:
     w = bsr.from_dense(on(device, rng.standard_normal((60, 100)))[0], (3, 3), keep=0.4)
     x, b, scale = on(device, *(rng.standard_normal(shape) for shape in [(60, 1), (100, 1), 100]))

@@ -294,23 +294,6 @@ def test_a_single_line_of_elements_is_written_where_it_lies() -> None:
     assert _operands.Result(torch.zeros(2, 63), elements=True).padded is not None
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-@pytest.mark.parametrize("block", [1, 3, 8])
-def test_vectors_of_odd_lengths_on_a_gpu(kind, block) -> None:
-    torch.manual_seed(0)
-    rows = 37 * block
-    stored = torch.rand(37, 37).lt(0.4).repeat_interleave(block, 0).repeat_interleave(block, 1)
-    dense = (torch.randn(rows, rows, dtype=kind) * stored).cuda()
-    matrix = bsr.from_dense(dense, (block, block))
-    x = torch.full((rows + 64,), torch.nan, dtype=kind, device="cuda")[:rows].normal_()
-    expected = {False: dense.double() @ x.double(), True: dense.double().t() @ x.double()}
-    for transpose, y in expected.items():
-        for _ in range(2):  # The second call finds the launch of the first.
-            found = bsr.bsr_gemm(matrix, x, transpose=transpose)
-            assert (found.double() - y).norm() <= (1e-5 if kind == torch.float32 else 1e-13) * y.norm()
-
-
 @pytest.mark.parametrize(("rows", "cols"), [(5, 64), (5, 63), (1, 3)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_results_are_written_in_whole_vectors(rows, cols, transposed) -> None:

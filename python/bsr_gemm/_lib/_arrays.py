@@ -203,6 +203,11 @@ def by_rows(kind: str, block: tuple[int, int]) -> bool:
     return kind == "f32" and max(block) > SMALL
 
 
+def stores_elements(kind: str, block: tuple[int, int]) -> bool:
+    """Whether kernels on a GPU write the result of a product element by element: those of small blocks do, and nothing behind a line."""
+    return kind in WIDE and max(block) <= SMALL
+
+
 def in_tf32(kind: str, block: tuple[int, int], capability: tuple[int, int]) -> bool:
     """Whether a GPU multiplies in TF32: PyTorch allows it (``torch.set_float32_matmul_precision``), and kernels of any layout have the block."""
     if kind != "f32" or capability < (8, 0) or any(side % 16 for side in block):

@@ -147,8 +147,7 @@ def _product(
     What the epilogue reads are vectors with an element for each output or for each row of ``x``, and matrices of C = out.T.
     """
     kind = _arrays.kind_of(x)
-    is_small = kind in _arrays.WIDE and max(pattern.block) <= _arrays.SMALL
-    seen, result = operand_of(x), Result(out, elements=is_small)
+    seen, result = operand_of(x), Result(out, elements=_arrays.stores_elements(kind, pattern.block))
     (address, *lies), (place, *goes) = seen[1], result.argument
     facts = _facts(pattern, kind, transpose, lies[2], result.is_col, _arrays.kind_of(out))
     facts += ", tf32 = on" if is_rounded else ""
